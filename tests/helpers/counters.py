@@ -15,21 +15,22 @@ class Language:
     truth: Callable[[Sequence], int]
 
 
-def brackets(window: int = 1, scale: int = 1) -> CounterMachine:
-    """0 opens, 1 closes."""
+def brackets(window: int = 1, scale: int = 1, bad: int = 0) -> CounterMachine:
+    """0 opens, 1 closes; `bad` is the answer once too many are closed."""
     return CounterMachine.explore(
         ((scale,), (-scale,)),
         "good",
         lambda state, token, counts: "bad" if state == "bad" or counts[0] * scale < 0 else "good",
-        lambda state, counts: int(state == "good" and counts[0] == 0),
+        lambda state, counts: bad if state == "bad" else int(counts[0] == 0),
         window,
     )
 
 
 def in_order(
-    increments: tuple[tuple[int, ...], ...], good: Callable[[tuple[int, ...]], bool]
+    increments: tuple[tuple[int, ...], ...],
+    good: Callable[[tuple[int, ...]], bool] = lambda counts: not any(counts),
 ) -> CounterMachine:
-    """a's, then b's, and so on, some of each, such that the counts are good."""
+    """a's, then b's, and so on, some of each, such that the counts are good: by default, all 0."""
     last = len(increments) - 1
 
     def step(state: int, token: int, counts: tuple[int, ...]) -> int:
@@ -41,15 +42,6 @@ def in_order(
     )
 
 
-def balanced(sequence: Sequence) -> int:
-    depth = 0
-    for token in sequence:
-        depth += 1 - 2 * token
-        if depth < 0:
-            return 0
-    return int(depth == 0)
-
-
 def said_of_brackets(sequence: Sequence) -> int:
     """0 if some are open, 1 if balanced, 2 once too many are closed."""
     depth = 0
@@ -58,6 +50,10 @@ def said_of_brackets(sequence: Sequence) -> int:
         if depth < 0:
             return 2
     return int(depth == 0)
+
+
+def balanced(sequence: Sequence) -> int:
+    return int(said_of_brackets(sequence) == 1)
 
 
 def runs(sequence: Sequence, letters: int) -> tuple[int, ...]:
@@ -78,28 +74,14 @@ def proportions(letters: int, good: Callable[..., bool]) -> Callable[[Sequence],
 
 LANGUAGES = {
     "parenthesis": Language(brackets(), balanced),
-    "too many": Language(
-        CounterMachine.explore(
-            ((1,), (-1,)),
-            "good",
-            lambda state, token, counts: "bad" if state == "bad" or counts[0] < 0 else "good",
-            lambda state, counts: 2 if state == "bad" else int(counts[0] == 0),
-        ),
-        said_of_brackets,
-    ),
-    "a^n b^n": Language(
-        in_order(((1,), (-1,)), lambda counts: counts == (0,)), proportions(2, lambda a, b: a == b)
-    ),
-    "a^n b^2n": Language(
-        in_order(((2,), (-1,)), lambda counts: counts == (0,)), proportions(2, lambda a, b: 2 * a == b)
-    ),
+    "too many": Language(brackets(bad=2), said_of_brackets),
+    "a^n b^n": Language(in_order(((1,), (-1,))), proportions(2, lambda a, b: a == b)),
+    "a^n b^2n": Language(in_order(((2,), (-1,))), proportions(2, lambda a, b: 2 * a == b)),
     "a^n b^n c^n": Language(
-        in_order(((1, 0), (-1, 1), (0, -1)), lambda counts: counts == (0, 0)),
-        proportions(3, lambda a, b, c: a == b == c),
+        in_order(((1, 0), (-1, 1), (0, -1))), proportions(3, lambda a, b, c: a == b == c)
     ),
     "a^n b^m c^n+m": Language(
-        in_order(((1,), (1,), (-1,)), lambda counts: counts == (0,)),
-        proportions(3, lambda a, b, c: a + b == c),
+        in_order(((1,), (1,), (-1,))), proportions(3, lambda a, b, c: a + b == c)
     ),
     "majority": Language(
         CounterMachine.explore(
@@ -132,11 +114,15 @@ def plain_step(
     machine: CounterMachine, state: int, counts: list[int], token: int
 ) -> tuple[int, list[int]]:
     counts = [count + more for count, more in zip(counts, machine.increments[token], strict=True)]
-    view = 0
+    return look_up(machine, state, token, counts), counts
+
+
+def look_up(machine: CounterMachine, state: int, token: int, counts: list[int]) -> int:
+    """Return the next state of the control, from the counts after a token."""
+    symbol, window = token, machine.window
     for count in counts:
-        view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
-        view += machine.window
-    return machine.control.transitions[state][token * machine.views + view], counts
+        symbol = symbol * (2 * window + 1) + sorted((-window, count, window))[1] + window
+    return machine.control.transitions[state][symbol]
 
 
 def shortest_difference(one: CounterMachine, two: CounterMachine, most: int) -> int | None:
@@ -179,11 +165,7 @@ def rebuilt(
     def step(state: int, token: int, counts: tuple[int, ...]) -> int:
         if far is not None and lost is not None and counts[0] == far:
             return lost
-        view = 0
-        for count in seen(list(counts)):
-            view = view * (2 * machine.window + 1) + sorted((-machine.window, count, machine.window))[1]
-            view += machine.window
-        return machine.control.transitions[state][token * machine.views + view]
+        return look_up(machine, state, token, seen(list(counts)))
 
     def answer(state: int, counts: tuple[int, ...]) -> int:
         wrong = far is not None and lost is None and counts[0] == far

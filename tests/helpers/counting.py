@@ -19,7 +19,7 @@ from csprop.proof.prove import counting_proof, task_machine
 from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from tests.helpers.forgery import Draft
+from tests.helpers.forgery import Draft, at, leaves
 
 OPEN, SHUT = 20.0, -20.0
 """Of a skip: all of the input is added, or nothing."""
@@ -169,25 +169,6 @@ def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int
     return None
 
 
-def numbers(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def numbers(value: Any) -> list[tuple[Any, ...]]:
     """Return the ways to all whole numbers in a document."""
-    if type(value) is int:
-        return [way]
-    inside = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    return [each for key, below in inside for each in numbers(below, (*way, key))]
-
-
-def at(value: Any, way: tuple[Any, ...]) -> Any:
-    for key in way:
-        value = value[key]
-    return value
-
-
-def put(value: Any, way: tuple[Any, ...], new: Any) -> None:
-    at(value, way[:-1])[way[-1]] = new
+    return [way for way in leaves(value) if type(at(value, way)) is int]

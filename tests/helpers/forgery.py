@@ -13,7 +13,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from torch import Tensor
 import csprop
 from csprop.automata.machine import Machine
 from csprop.automata.walk import every_input
-from csprop.errors import InputError
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof import prove, statements
@@ -142,11 +141,11 @@ class Draft:
     """Files as bytes, in place of what is made of the rest."""
     last: Callable[[Path], None] = lambda path: None
     """What is done to the folder when all is written."""
-    digests: bool = True
-    """Whether the certificate's digests are mended."""
+    others: Sequence[Path] = ()
+    """Other runs."""
 
     @classmethod
-    def of(cls, path: Path) -> "Draft":
+    def of(cls, path: Path, others: Sequence[Path] = ()) -> "Draft":
         def read(name: str) -> bytes:
             return (path / name).read_bytes() if (path / name).exists() else b""
 
@@ -159,6 +158,7 @@ class Draft:
             result=json.loads(read(checkpoint.RESULT)),
             metrics=[json.loads(line) for line in read(checkpoint.METRICS).splitlines()],
             data=(path / config["task"]["data"]).read_text() if "data" in config["task"] else None,
+            others=others,
         )
 
     @property
@@ -189,7 +189,7 @@ class Draft:
     def _mend(self, files: dict[str, bytes]) -> None:
         """The digest of the weights inside the certificate."""
         document = self.certificate
-        if not (self.digests and isinstance(document, dict)):
+        if not isinstance(document, dict):
             return
         weights = document.get("weights")
         if isinstance(weights, dict) and str(weights.get("file")) in files:
@@ -271,7 +271,10 @@ def _whole(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 # Ways to tamper.
 
 Dice = random.Random
-Kind = Callable[[Draft, Dice, dict[str, Path]], None]
+Kind = Callable[[Draft, Dice], None]
+Change = Callable[[dict[str, Tensor], Dice], None]
+Way = tuple[Any, ...]
+"""Keys that lead to something in a document."""
 KINDS: dict[str, Kind] = {}
 DEEP = json.loads("[" * 900 + "]" * 900)
 JUNK: tuple[Any, ...] = (
@@ -286,73 +289,97 @@ def kind(function: Kind) -> Kind:
     return function
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def leaves(value: Any, way: Way = ()) -> list[Way]:
     """The ways to everything in a document."""
-    found = [path] if path else []
+    found = [way] if way else []
     if isinstance(value, dict | list):
         inside = value.items() if isinstance(value, dict) else enumerate(value)
-        found += [each for key, below in inside for each in leaves(below, (*path, key))]
+        found += [each for key, below in inside for each in leaves(below, (*way, key))]
     return found
 
 
-def put(value: Any, path: tuple[Any, ...], new: Any) -> None:
-    for key in path[:-1]:
+def at(value: Any, way: Way) -> Any:
+    for key in way:
         value = value[key]
-    value[path[-1]] = new
+    return value
 
 
-def _fuzz(value: Any, dice: Dice) -> None:
-    """Something somewhere in a document is something else."""
-    ways = [way for way in leaves(value) if len(way) <= dice.choice((1, 2, 9))]
-    if ways:
-        put(value, dice.choice(ways), copy.deepcopy(dice.choice(JUNK)))
+def put(value: Any, way: Way, new: Any) -> None:
+    at(value, way[:-1])[way[-1]] = copy.deepcopy(new)
 
 
-def _cut(value: Any, dice: Dice) -> None:
-    """Something is missing."""
-    ways = [way for way in leaves(value) if len(way) <= dice.choice((1, 2, 9))]
-    if ways:
-        *path, last = dice.choice(ways)
-        for key in path:
-            value = value[key]
-        del value[last]
+def _spoil(part: str, cuts: bool) -> Kind:
+    """Somewhere in a document something is something else, or missing."""
+
+    def change(draft: Draft, dice: Dice) -> None:
+        document = getattr(draft, part)
+        ways = [way for way in leaves(document) if len(way) <= dice.choice((1, 2, 9))]
+        way = dice.choice(ways)
+        if cuts:
+            del at(document, way[:-1])[way[-1]]
+        else:
+            put(document, way, dice.choice(JUNK))
+        task = draft.config.get("task") if part == "config" else None
+        if isinstance(task, dict) and "data" in task:
+            task["forged"] = True  # or the place of the rows would be mended
+
+    return change
+
+
+for part in ("certificate", "config", "result", "metrics"):
+    KINDS[f"fuzzed {part}"], KINDS[f"cut {part}"] = _spoil(part, False), _spoil(part, True)
+
+NUMBERS = (10**400, -(10**400), float("nan"), 1e9, 0, -1.0, True, "1", None, [], 0.7)
+VALUES: dict[str, dict[Way, Sequence[Any]]] = {
+    "other numbers": {
+        **{("layers", 0, name): NUMBERS for name in ("gap", "snap", "size", "codes", "gate")},
+        **{(name,): NUMBERS for name in ("margin", "minimal_states", "depth", "doubt",
+                                         "gap_over_snap", "layers", "format")},
+    },
+    "other search": {
+        ("search", "channels"): ([10**9], ["all of them, proven"], "x", None, [], [1.5]),
+        ("search", "rounds"): (-1, 10**30, "none", None, True),
+        ("search", "radius"): (-1.0, "x", float("nan"), None, [0.3]),
+        ("search",): ([], None, "x", {}),
+    },
+    "other names of the automaton": {
+        ("automaton", "vocab"): (["x"], [], ["1", "0"], ["0", "1", "z"]),
+        ("automaton", "classes"): (["x"], [], ["odd", "even"], ["even", "odd", "z"]),
+        **{("automaton", name): JUNK for name in ("words", "start", "format")},
+    },
+    "more is said": {  # fields that no certificate has, or trust in something else
+        (name,): (5, "", ["nothing at all"], "proven for all lengths", None)
+        for name in ("unchecked", "length", "note", "trusted", "counterexample", "inputs")
+    },
+    "other words": {
+        ("verdict",): (statements.ALL_LENGTHS, statements.EVERY_ROW, statements.UP_TO_DEPTH.format(99),
+                       statements.ONE_LENGTH.format(9), 1, None),
+        ("statement",): ("It is right, always.", "For every input it is right.", None, 3),
+        ("proven",): (True, 1, "true", False, None),
+    },
+    "another answer": {
+        (*way, state): (0, 1, 2, None, True, 1.0, "0")
+        for way in (("machine", "outputs"), ("automaton", "answers")) for state in range(3)
+    },
+    "other task states": {("task_states", state): ("0", "1", 0, "99", None) for state in range(3)},
+}  # fmt: skip
+"""Values in place of others in a certificate."""
+
+
+def _replace(values: dict[Way, Sequence[Any]]) -> Kind:
+    def change(draft: Draft, dice: Dice) -> None:
+        for way in dice.sample(list(values), dice.choice((1, 1, 2))):
+            at(draft.certificate, way[:-1])  # which must be there
+            put(draft.certificate, way, dice.choice(values[way]))
+
+    return change
+
+
+KINDS |= {name: _replace(values) for name, values in VALUES.items()}
 
 
 @kind
-def fuzzed_certificate(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    _fuzz(draft.certificate, dice)
-
-
-@kind
-def cut_certificate(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    _cut(draft.certificate, dice)
-
-
-@kind
-def fuzzed_config(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    _fuzz(draft.config, dice)
-    if isinstance(draft.config["task"], dict) and "data" in draft.config["task"]:
-        draft.config["task"]["forged"] = True  # or the place of the rows would be mended
-
-
-@kind
-def cut_config(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    _cut(draft.config, dice)
-
-
-@kind
-def fuzzed_result(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    _fuzz(draft.result, dice)
-
-
-@kind
-def fuzzed_metrics(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    dice.choice((_fuzz, _cut))(draft.metrics, dice)
-    draft.metrics = draft.metrics if isinstance(draft.metrics, list) else [draft.metrics]
-
-
-@kind
-def another_transition(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def another_transition(draft: Draft, dice: Dice) -> None:
     for part in dice.choice((["machine"], ["automaton"], ["machine", "automaton"])):
         rows = draft.certificate[part]["transitions"]
         row = dice.choice(rows)
@@ -361,14 +388,7 @@ def another_transition(draft: Draft, dice: Dice, others: dict[str, Path]) -> Non
 
 
 @kind
-def another_answer(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    document = draft.certificate
-    said = dice.choice((document["machine"]["outputs"], document["automaton"]["answers"]))
-    said[dice.randrange(len(said))] = dice.choice((0, 1, 2, None, True, 1.0, "0"))
-
-
-@kind
-def answers_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def answers_exchanged(draft: Draft, dice: Dice) -> None:
     """Everywhere in the certificate, so that its tables agree with each other."""
     first, second = dice.sample(range(len(draft.task.classes)), 2)
     turned = {first: second, second: first}
@@ -377,40 +397,25 @@ def answers_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None
 
 
 @kind
-def other_places(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    places = draft.certificate["machine"]["places"]
-    first, second = dice.randrange(len(places)), dice.randrange(len(places))
-    places[first], places[second] = places[second], places[first]
-    if dice.random() < 0.5:
-        places[first] = [dice.choice((0, 1, 9, -1, True, 0.0))]
-
-
-@kind
-def other_pairs(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    pairs = draft.certificate["pairs"]
-    change = dice.randrange(5)
+def lists_in_another_order(draft: Draft, dice: Dice) -> None:
+    """Places, pairs or states of the task: shuffled, one too few, one too many, one twice, or none."""
+    document, name = draft.certificate, dice.choice(("places", "pairs", "task_states"))
+    listed = document["machine"][name] if name == "places" else document[name]
+    change, place = dice.randrange(5), dice.randrange(len(listed))
     if change == 0:
-        pairs.pop(dice.randrange(len(pairs)))
+        dice.shuffle(listed)
     elif change == 1:
-        pairs.append([dice.randrange(9), dice.randrange(9)])
+        listed.pop(place)
     elif change == 2:
-        dice.shuffle(pairs)
+        listed.append([dice.randrange(9), dice.randrange(9)][: len(listed[0])])
     elif change == 3:
-        pairs[0] = [0.0, False]
+        listed[place] = dice.choice((listed[0], [0.0, False], [-1], [9]))
     else:
-        draft.certificate.pop("pairs")
+        listed.clear()
 
 
 @kind
-def other_task_states(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    states = draft.certificate["task_states"]
-    if dice.random() < 0.5:
-        dice.shuffle(states)
-    states[dice.randrange(len(states))] = dice.choice(("0", "1", 0, "99", None))
-
-
-@kind
-def automaton_that_is_not_minimal(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def automaton_that_is_not_minimal(draft: Draft, dice: Dice) -> None:
     """A state twice: right on every input, and not the smallest."""
     document = draft.certificate
     automaton = document["automaton"]
@@ -427,75 +432,15 @@ def automaton_that_is_not_minimal(draft: Draft, dice: Dice, others: dict[str, Pa
 
 
 @kind
-def automaton_of_other_names(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    automaton = draft.certificate["automaton"]
-    name = dice.choice(("vocab", "classes", "words", "start", "format"))
-    if name in ("vocab", "classes"):
-        automaton[name] = dice.choice((automaton[name][::-1], ["x"], [], automaton[name] + ["z"]))
-    else:
-        automaton[name] = copy.deepcopy(dice.choice(JUNK))
-
-
-@kind
-def other_words(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    document = draft.certificate
-    document["verdict"] = dice.choice(
-        (document["verdict"], statements.ALL_LENGTHS, statements.EVERY_ROW, 1, None,
-         statements.UP_TO_DEPTH.format(99), statements.ONE_LENGTH.format(9))
-    )  # fmt: skip
-    document["statement"] = dice.choice(
-        (document["statement"], "It is right, always.", "For every input it is right.", None, 3)
-    )
-    document["proven"] = dice.choice((True, True, 1, "true", False, None))
-
-
-@kind
-def other_numbers(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    document = draft.certificate
-    layer = dice.choice(document["layers"])
-    number = dice.choice((10**400, -(10**400), float("nan"), 1e9, 0, -1.0, True, "1", None, [], 0.7))
-    place: tuple[Any, Any] = dice.choice(
-        ((layer, "gap"), (layer, "snap"), (layer, "size"), (layer, "codes"), (layer, "gate"),
-         (document, "margin"), (document, "minimal_states"), (document, "depth"), (document, "doubt"),
-         (document, "gap_over_snap"), (document, "layers"), (document, "format"))
-    )  # fmt: skip
-    place[0][place[1]] = number
-
-
-@kind
-def other_search(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    search = draft.certificate["search"]
-    change = dice.randrange(5)
-    if change == 0:
-        del draft.certificate["search"]
-    elif change == 1:
-        search["channels"] = dice.choice(([10**9], ["all of them, proven"], "x", None, [], [1.5]))
-    elif change == 2:
-        search["rounds"] = dice.choice((-1, 10**30, "none", None, True))
-    elif change == 3:
-        search["radius"] = dice.choice((-1.0, "x", float("nan"), None, [0.3]))
-    else:
-        draft.certificate["search"] = dice.choice(([], None, "x", {}))
-
-
-@kind
-def more_is_said(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    """Fields that no certificate has, or trust in something else."""
-    name = dice.choice(("unchecked", "length", "note", "trusted", "counterexample", "inputs"))
-    draft.certificate[name] = dice.choice((5, "", ["nothing at all"], "proven for all lengths", None))
-
-
-@kind
-def no_certificate_at_all(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def no_certificate_at_all(draft: Draft, dice: Dice) -> None:
     draft.certificate = copy.deepcopy(dice.choice(JUNK))
 
 
 @kind
-def boast_without_a_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def boast_without_a_machine(draft: Draft, dice: Dice) -> None:
     """It says that it is not proven, in words that say the contrary."""
-    document = draft.certificate
-    for name in ("machine", "automaton", "length"):
-        document.pop(name, None)
+    said = ("format", "verdict", "statement", "task")
+    document = draft.certificate = {name: draft.certificate[name] for name in said}
     document["proven"] = False
     document["verdict"] = dice.choice(("proven for all lengths", "agrees with every row", "not finite"))
     if dice.random() < 0.5:
@@ -503,7 +448,7 @@ def boast_without_a_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -
 
 
 @kind
-def boast_of_one_length(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def boast_of_one_length(draft: Draft, dice: Dice) -> None:
     """From a machine's certificate, or another one, to one of a length."""
     document = draft.certificate
     for name in ("machine", "automaton", "layers", "pairs", "task_states", "search", "counterexample"):
@@ -520,31 +465,39 @@ def boast_of_one_length(draft: Draft, dice: Dice, others: dict[str, Path]) -> No
     }  # fmt: skip
 
 
-@kind
-def task_renamed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    """In the configuration, in the certificate or in both; with everything else to fit, or not."""
-    name = dice.choice((*COUNTERS, *OTHERS))
-    where = dice.choice(("config", "certificate", "both", "both", "settled", "settled"))
-    if where != "certificate":
-        draft.config["task"] = {"name": name}
-        draft.data = None
-    if where != "config":
-        old, new = draft.certificate["task"].get("name", ""), csprop.tasks.get(name)
-        draft.certificate["task"] = {"name": name}
-        draft.certificate["statement"] = draft.certificate["statement"].replace(repr(old), repr(name))
-        if "automaton" in draft.certificate:
-            names = {"vocab": list(new.vocab), "classes": list(new.classes), "words": new.words}
-            draft.certificate["automaton"].update(names)
-    if where == "settled" and draft.locked:
+def _in_some(draft: Draft, dice: Dice, change: Callable[[Any], None]) -> None:
+    """Change the configuration, the certificate or both; with everything else to fit, or not."""
+    where = dice.choice(("config", "certificate", "both", "both", "all", "all"))
+    for document in (draft.config, draft.certificate):
+        if where in ("both", "all") or document is getattr(draft, where):
+            change(document)
+    if where == "all" and draft.locked:
         draft.complete()
 
 
 @kind
-def another_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def task_renamed(draft: Draft, dice: Dice) -> None:
+    name = dice.choice((*COUNTERS, *OTHERS))
+    old, new = draft.certificate["task"].get("name", ""), csprop.tasks.get(name)
+
+    def change(document: Any) -> None:
+        document["task"] = {"name": name}
+        if document is draft.config:
+            draft.data = None
+            return
+        document["statement"] = document["statement"].replace(repr(old), repr(name))
+        if "automaton" in document:
+            names = {"vocab": list(new.vocab), "classes": list(new.classes), "words": new.words}
+            document["automaton"].update(names)
+
+    _in_some(draft, dice, change)
+
+
+@kind
+def another_machine(draft: Draft, dice: Dice) -> None:
     """The machine of the task is another one, or has the name of a built-in task."""
-    where = dice.choice(("config", "certificate", "both", "both", "settled", "settled"))
-    machine, name = copy.deepcopy(draft.config["task"]["automaton"]), draft.config["task"]["name"]
-    change = dice.randrange(6)
+    task = copy.deepcopy(draft.config["task"])
+    machine, change = task["automaton"], dice.randrange(6)
     if change < 2:
         row = dice.choice(machine["transitions"])
         row[dice.randrange(len(row))] = dice.randrange(len(machine["transitions"]))
@@ -553,35 +506,24 @@ def another_machine(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
     elif change == 3:
         machine["start"] = dice.randrange(len(machine["answers"]))
     elif change == 4:
-        names = dice.choice(("vocab", "classes"))
-        machine[names] = machine[names][::-1]
+        machine[dice.choice(("vocab", "classes"))].reverse()
     else:
-        name = dice.choice((*COUNTERS, *OTHERS))
-    task = {"name": name, "automaton": machine}
-    if where != "certificate":
-        draft.config["task"] = task
-    if where != "config":
-        draft.certificate["task"] = copy.deepcopy(task)
-    if where == "settled":
-        draft.complete()
+        task["name"] = dice.choice((*COUNTERS, *OTHERS))
+    _in_some(draft, dice, lambda document: put(document, ("task",), task))
 
 
 @kind
-def task_that_is_none(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def task_that_is_none(draft: Draft, dice: Dice) -> None:
     junk = dice.choice(JUNK)
     task = dice.choice(
         (junk, {"name": junk}, {"name": "parity", "data": junk}, {"data": "x.csv"},
          {"name": "machine", "automaton": junk}, {"name": junk, "automaton": DOOR.to_json()})
     )  # fmt: skip
-    where = dice.choice(("config", "certificate", "both"))
-    if where != "certificate":
-        draft.config["task"] = copy.deepcopy(task)
-    if where != "config":
-        draft.certificate["task"] = copy.deepcopy(task)
+    _in_some(draft, dice, lambda document: put(document, ("task",), task))
 
 
 @kind
-def model_options(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def model_options(draft: Draft, dice: Dice) -> None:
     name, value = dice.choice(
         (("width", 65536), ("width", 9), ("depth", 2), ("depth", 1024), ("order", 3), ("skip", 1),
          ("skip", False), ("recall", True), ("rotate", "input"), ("kind", "paper"), ("kind", "router"),
@@ -589,124 +531,77 @@ def model_options(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
          ("vocab_size", 7), ("vocab_size", 10**6), ("width", True), ("depth", 1.0), ("cells", []),
          ("coupling_rank", 1))
     )  # fmt: skip
-
-    def change(model: dict[str, Any]) -> None:
-        own = name in ("order", "skip", "recall", "rotate", "kind", "coupling_rank")
-        (model["cells"][0] if own else model)[name] = value
-
-    where = dice.choice(("config", "certificate", "both", "settled"))
-    if where != "certificate":
-        change(draft.config["model"])
-    if where != "config" and isinstance(draft.certificate.get("model"), dict):
-        change(draft.certificate["model"])
-    if where == "settled" and draft.locked:
-        draft.complete()
+    own = name in ("order", "skip", "recall", "rotate", "kind", "coupling_rank")
+    way = ("model", "cells", 0, name) if own else ("model", name)
+    _in_some(draft, dice, lambda document: put(document, way, value))
 
 
-def _weights(draft: Draft, dice: Dice, change: Callable[[dict[str, Tensor]], None]) -> None:
-    """Other weights of the locked model, and perhaps of the trained one; with words to fit, or not."""
-    change(draft.locked)
-    if dice.random() < 0.3:
-        prefix = "network."
-        inside = {n: each for n, each in draft.locked.items() if n.startswith(prefix)}
-        draft.model = {name.removeprefix(prefix): each.clone() for name, each in inside.items()}
-    if dice.random() < 0.7:
-        draft.complete()
+def weights(change: Change) -> Change:
+    """A kind of other weights of the locked model, perhaps of the trained one; with words to fit, or
+    not."""
+
+    def changed(draft: Draft, dice: Dice) -> None:
+        change(draft.locked, dice)
+        if dice.random() < 0.3:
+            prefix = "network."
+            inside = {n: each for n, each in draft.locked.items() if n.startswith(prefix)}
+            draft.model = {name.removeprefix(prefix): each.clone() for name, each in inside.items()}
+        if dice.random() < 0.7:
+            draft.complete()
+
+    KINDS[change.__name__.replace("_", " ")] = changed
+    return change
 
 
-def _shuffled(count: int, dice: Dice) -> Tensor:
-    order = list(range(count))
-    while count > 1 and order == sorted(order):
+DECODER = ("network.decoder.linear.weight", "network.decoder.linear.bias")
+
+
+@weights
+def rows_exchanged(tensors: dict[str, Tensor], dice: Dice) -> None:
+    """Of the decoder, the embedding or the codes: the last is the same machine with other numbers."""
+    names = dice.choice((DECODER, ("network.embedding",), ("codes_0",)))
+    order = list(range(len(tensors[names[0]])))
+    while len(order) > 1 and order == sorted(order):
         dice.shuffle(order)
-    return torch.tensor(order)
+    for name in names:
+        tensors[name] = tensors[name][order]
 
 
-@kind
-def decoder_rows_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        order = _shuffled(len(tensors["network.decoder.linear.bias"]), dice)
-        for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
-            tensors[name] = tensors[name][order]
-
-    _weights(draft, dice, change)
-
-
-@kind
-def tokens_exchanged(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        order = _shuffled(len(tensors["network.embedding"]), dice)
-        tensors["network.embedding"] = tensors["network.embedding"][order]
-
-    _weights(draft, dice, change)
+@weights
+def codes_changed(tensors: dict[str, Tensor], dice: Dice) -> None:
+    codes, how = tensors["codes_0"], dice.randrange(8)
+    first = dice.randrange(len(codes))
+    tensors["codes_0"] = (
+        torch.cat([codes, codes[first:first + 1]]), codes[:0], codes[:1], codes * 1e30, -codes,
+        codes + 0.3, codes[:, :, :1], codes[:, :1],
+    )[how]  # fmt: skip
 
 
-@kind
-def codes_reordered(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    """The machine is the same, with other numbers."""
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors["codes_0"] = tensors["codes_0"][_shuffled(len(tensors["codes_0"]), dice)]
-
-    _weights(draft, dice, change)
-
-
-@kind
-def codes_changed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        codes, how = tensors["codes_0"], dice.randrange(8)
-        first = dice.randrange(len(codes))
-        tensors["codes_0"] = (
-            torch.cat([codes, codes[first:first + 1]]), codes[:0], codes[:1], codes * 1e30, -codes,
-            codes + 0.3, codes[:, :, :1], codes[:, :1],
-        )[how]  # fmt: skip
-
-    _weights(draft, dice, change)
-
-
-@kind
-def numbers_changed(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    """A tensor turned, scaled or moved."""
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        name = dice.choice([name for name in tensors if name != "kept"])
-        factor = dice.choice((-1.0, 0.0, 2.0, 1 / 3, 1e-7, 1e6, 1e30))
-        more = dice.choice((0.0, 0.0, 1e-4, 0.5, 2.0))
-        tensors[name] = tensors[name] * factor + more
-
-    _weights(draft, dice, change)
-
-
-@kind
-def nearly_a_tie(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    """The right machine, by the last digits of its scores."""
-
-    def change(tensors: dict[str, Tensor]) -> None:
-        for name in ("network.decoder.linear.weight", "network.decoder.linear.bias"):
-            tensors[name] = tensors[name] * dice.choice((1e-4, 1e-6, 1e-9))
-
-    _weights(draft, dice, change)
-
-
-@kind
-def channels_dropped(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        kept, how = tensors["kept"].clone(), dice.randrange(6)
-        if how < 2:
-            kept[0, dice.randrange(kept.shape[1])] ^= True
-        tensors["kept"] = (kept, kept, ~kept, kept[:, :1], kept.float(), kept[:0])[how]
-
-    _weights(draft, dice, change)
-
-
-@kind
-def not_finite(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        name = dice.choice([name for name in tensors if tensors[name].numel() and name != "kept"])
+@weights
+def numbers_changed(tensors: dict[str, Tensor], dice: Dice) -> None:
+    """A tensor turned, scaled or moved, or a number that is not finite."""
+    name = dice.choice([name for name in tensors if tensors[name].numel() and name != "kept"])
+    factor = dice.choice((-1.0, 0.0, 2.0, 1 / 3, 1e-7, 1e6, 1e30))
+    value = tensors[name] * factor + dice.choice((0.0, 0.0, 1e-4, 0.5, 2.0))
+    if dice.random() < 0.4:
         value = tensors[name].clone()
         value.view(-1)[dice.randrange(value.numel())] = dice.choice((float("nan"), float("inf")))
-        tensors[name] = value
+    tensors[name] = value
 
-    _weights(draft, dice, change)
+
+@weights
+def nearly_a_tie(tensors: dict[str, Tensor], dice: Dice) -> None:
+    """The right machine, by the last digits of its scores."""
+    for name in DECODER:
+        tensors[name] = tensors[name] * dice.choice((1e-4, 1e-6, 1e-9))
+
+
+@weights
+def channels_dropped(tensors: dict[str, Tensor], dice: Dice) -> None:
+    kept, how = tensors["kept"].clone(), dice.randrange(6)
+    if how < 2:
+        kept[0, dice.randrange(kept.shape[1])] ^= True
+    tensors["kept"] = (kept, kept, ~kept, kept[:, :1], kept.float(), kept[:0])[how]
 
 
 TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
@@ -714,7 +609,7 @@ TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8,
 
 
 @kind
-def another_type(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def another_type(draft: Draft, dice: Dice) -> None:
     tensors = dice.choice((draft.locked, draft.locked, draft.model))
     chosen, dtype = dice.choice((list(tensors), [dice.choice(list(tensors))])), dice.choice(TYPES)
     for name in chosen:
@@ -724,7 +619,7 @@ def another_type(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
 
 
 @kind
-def another_shape(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def another_shape(draft: Draft, dice: Dice) -> None:
     tensors = dice.choice((draft.locked, draft.locked, draft.model))
     name, how = dice.choice(list(tensors)), dice.randrange(6)
     value = tensors[name]
@@ -738,8 +633,8 @@ def another_shape(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
 
 
 @kind
-def certificate_of_another_run(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
-    other = Draft.of(others[dice.choice(list(others))])
+def certificate_of_another_run(draft: Draft, dice: Dice) -> None:
+    other = Draft.of(dice.choice(draft.others), draft.others)
     named = copy.deepcopy(draft.certificate.get("task"))
     parts = dice.choice((["certificate"], ["locked"], ["certificate", "locked"], ["model"], ["config"]))
     for part in parts:
@@ -753,62 +648,44 @@ def certificate_of_another_run(draft: Draft, dice: Dice, others: dict[str, Path]
 
 
 @kind
-def other_rows(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def other_rows(draft: Draft, dice: Dice) -> None:
     """A file with other rows, and with the digest that fits."""
     assert draft.data is not None
-    lines = draft.data.splitlines()
-    turned = {"even": "odd", "odd": "even"}
-    place = dice.randrange(len(lines))
-    sequence, label = lines[place].split(",")
-    change = dice.randrange(8)
-    if change == 0:
-        lines[place] = f"{sequence},{turned[label]}"
-    elif change == 1:
-        lines.append("111,even")
+    lines, turned = draft.data.splitlines(), {"even": "odd", "odd": "even"}
+    place, change = dice.randrange(len(lines)), dice.randrange(5)
+    if change < 2:
+        chosen = [place] if change else range(len(lines))
+        for each in chosen:
+            sequence, label = lines[each].split(",")
+            lines[each] = f"{sequence},{turned[label]}"
     elif change == 2:
-        lines.append("111,odd")  # true: the machine agrees, and the number of rows is another
-    elif change == 3:
-        lines = lines[:2]
-    elif change == 4:
-        lines = [f"{each.split(',')[0]},{turned[each.split(',')[1]]}" for each in lines]
-    elif change == 5:
-        lines.append("2,odd")
-    elif change == 6:
-        lines.append(dice.choice(("01,neither", "01", ",odd", "0,odd,1", "\ud7ff,odd")))
-    else:
-        lines = []
+        lines = dice.choice((lines[:2], []))
+    else:  # the second is true: the machine agrees, and the number of rows is another
+        lines.append(
+            dice.choice(("111,even", "111,odd", "2,odd", "01,neither", "01", ",odd", "0,odd,1",
+                         "\ud7ff,odd"))
+        )  # fmt: skip
     draft.data = "\n".join(lines) + "\n"
 
 
 @kind
-def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def other_rows_disagree(draft: Draft, dice: Dice) -> None:
     """More rows, fewer, others or none are said to disagree; with numbers and words to fit, or not."""
     assert draft.data is not None
     document, count = draft.certificate, len(draft.data.splitlines())
     rows = list(document.get("disagreeing", []))
-    change = dice.randrange(7)
-    if change == 0:
-        rows.append(dice.randrange(1, count + 1))
-    elif change == 1:
-        rows = rows[:-1]
-    elif change == 2:
-        rows = sorted(dice.sample(range(1, count + 1), len(rows) or 1))
-    elif change == 3:
-        rows = []
-    elif change == 4:
-        rows = [row + 1 for row in rows] or [0]  # as if the first row were 0
-    elif change == 5:
-        rows = dice.choice(([True], [1.0], ["1"], rows[::-1], [-1], None, 3, {}))
-    else:
-        count += dice.choice((1, -1, 10**6))
+    rows, count = dice.choice(
+        (([*rows, dice.randrange(1, count + 1)], count), (rows[:-1], count), ([], count),
+         (sorted(dice.sample(range(1, count + 1), len(rows) or 1)), count),
+         ([row + 1 for row in rows] or [0], count),  # as if the first row were 0
+         (dice.choice(([True], [1.0], ["1"], rows[::-1], [-1], None, 3, {})), count),
+         (rows, count + dice.choice((1, -1, 10**6))))
+    )  # fmt: skip
     document |= {"rows": count, "disagreeing": rows}
     if not rows and dice.random() < 0.5:
         del document["rows"], document["disagreeing"]
     if isinstance(rows, list) and dice.random() < 0.7:
-        try:
-            genuine = Certificate.from_json(document | {"rows": 0, "disagreeing": []})
-        except ValueError:
-            return
+        genuine = Certificate.from_json(document | {"rows": 0, "disagreeing": []})
         assert isinstance(genuine.proof, FiniteProof)
         assert genuine.automaton is not None
         wrong = tuple(range(len(rows)))
@@ -818,10 +695,9 @@ def other_rows_disagree(draft: Draft, dice: Dice, others: dict[str, Path]) -> No
 
 
 @kind
-def other_names_of_a_file(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def other_names_of_a_file(draft: Draft, dice: Dice) -> None:
     tasks = [draft.config["task"], draft.certificate["task"]]
-    name = dice.choice(("vocab", "classes", "words", "data", "sha256", "name"))
-    values = {
+    values: dict[str, tuple[Any, ...]] = {
         "vocab": (["1", "0"], ["0", "0"], ["0", "x"], "01", ["a\nb", "1"], [["0"], "1"], ["", "1"]),
         "classes": (["odd", "even"], ["even", "even"], ["even", "x"], ["no", "yes"], [True, False]),
         "words": (True, 0, "no"),
@@ -830,18 +706,17 @@ def other_names_of_a_file(draft: Draft, dice: Dice, others: dict[str, Path]) -> 
         "sha256": ("0" * 64, "", 0),
         "name": ("parity", "", None),
     }  # fmt: skip
+    name = dice.choice(list(values))
     value = dice.choice(values[name])
     for task in tasks if dice.random() < 0.8 else tasks[:1]:
         task[name] = value
         task["forged"] = True
-    if name == "classes" and isinstance(value[0], str):
-        draft.certificate["automaton"]["classes"] = value
-    if name == "vocab" and all(isinstance(each, str) for each in value):
-        draft.certificate["automaton"]["vocab"] = list(value)
+    if name in ("vocab", "classes") and all(isinstance(each, str) for each in value):
+        draft.certificate["automaton"][name] = list(value)
 
 
 @kind
-def other_bytes(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def other_bytes(draft: Draft, dice: Dice) -> None:
     """A file of something else, with its own digest."""
     draft.raw[dice.choice(FILES)] = dice.choice(
         (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 2}', b"1e999",
@@ -851,10 +726,9 @@ def other_bytes(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
 
 
 @kind
-def other_things_in_place_of_files(draft: Draft, dice: Dice, others: dict[str, Path]) -> None:
+def other_things_in_place_of_files(draft: Draft, dice: Dice) -> None:
     """A folder, a link to itself, a device that never ends, a pipe, another run's file, or nothing."""
-    name, how = dice.choice(FILES), dice.randrange(6)
-    other = others[dice.choice(list(others))]
+    name, how, other = dice.choice(FILES), dice.randrange(6), dice.choice(draft.others)
 
     def last(path: Path) -> None:
         place = path / name
@@ -862,13 +736,9 @@ def other_things_in_place_of_files(draft: Draft, dice: Dice, others: dict[str, P
         if how == 0:
             place.mkdir()
         elif how == 1:
-            place.symlink_to(name)  # to itself
-        elif how == 2:
-            place.symlink_to("/dev/zero")
-        elif how == 3:
             os.mkfifo(place)
-        elif how == 4:
-            place.symlink_to((other / name).resolve())
+        elif how < 5:  # to itself, a device, or another run
+            place.symlink_to((name, "/dev/zero", (other / name).resolve())[how - 2])
 
     draft.last = last
 
@@ -887,18 +757,14 @@ class Forger:
             source = dice.choice(list(self.runs))
             first = list(KINDS)[number % len(KINDS)]  # each kind in its turn
             kinds = [first, *dice.sample(list(KINDS), dice.choice((0, 0, 0, 1, 2)))]
-            draft = Draft.of(self.runs[source])
+            draft = Draft.of(self.runs[source], list(self.runs.values()))
             try:
                 for name in kinds:
-                    KINDS[name](draft, dice, self.runs)
-            except (LookupError, TypeError, AttributeError, AssertionError, ValueError):
-                continue  # there is nothing of the kind to be changed here
-            except (RuntimeError, OverflowError, InputError):
-                continue
-            try:
+                    KINDS[name](draft, dice)
                 draft.write(path)
-            except (TypeError, LookupError, RuntimeError):
-                shutil.rmtree(path)
+            except (LookupError, TypeError, AttributeError, AssertionError, ValueError, RuntimeError,
+                    OverflowError):  # there is nothing of the kind to be changed here  # fmt: skip
+                shutil.rmtree(path, ignore_errors=True)
                 continue
             return f"{number}: {source}: {', '.join(kinds)}"
         raise AssertionError(f"nothing could be forged for {number}")

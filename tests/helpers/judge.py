@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,7 @@ class Table(Task):
         self.description = f"a machine of {len(self.rows)} states"
 
     def truth(self, sequence: Sequence[int]) -> int:
-        state = self.first
-        for token in sequence:
-            state = self.rows[state][token]
-        return self.outputs[state]
+        return self.outputs[reduce(self.step, sequence, self.first)]
 
     def start(self) -> int:
         return self.first
@@ -116,19 +114,13 @@ class Truth:
             return False
 
         def said(sequence: Sequence[int]) -> int | None:
-            state = machine[2]
-            for token in sequence:
-                state = rows[state][token]
-            return outputs[state]
+            return outputs[reduce(lambda here, token: rows[here][token], sequence, state)]
 
         if self.task is None:
-            if self.rows is None:
-                return False
-            numbered = enumerate(self.rows, start=1)
+            numbered, count = enumerate(self.rows or (), start=1), len(self.rows or ())
             wrong = [number for number, (each, label) in numbered if said(each) != label]
-            count = len(self.rows)
             same = stated.get("disagreeing", []) == wrong and stated.get("rows", count) == count
-            return same and stated["verdict"] == self.verdict(wrong)
+            return same and bool(count) and stated["verdict"] == self.verdict(wrong)
         tokens, todo = range(len(self.vocab)), [(state, self.task.start())]
         seen = set(todo)
         while todo:
@@ -140,14 +132,10 @@ class Truth:
                 if pair not in seen:
                     seen.add(pair)
                     todo.append(pair)
-        lengths = range(1, SHORT + 1)
-        return all(
-            said(each) == self.task.truth(each)
-            for length in lengths for each in itertools.product(tokens, repeat=length)
-        )  # fmt: skip
+        short = (itertools.product(tokens, repeat=length) for length in range(1, SHORT + 1))
+        return all(said(each) == self.task.truth(each) for rows in short for each in rows)
 
     def verdict(self, wrong: Sequence[int]) -> str:
-        """What there is to say of the rows of a file."""
         count = len(self.rows or ())
         return f"agrees with {count - len(wrong)} of {count} rows" if wrong else "agrees with every row"
 
@@ -165,12 +153,9 @@ class Truth:
 def smallest(machine: Tables) -> int:
     """How many states the smallest machine with the same answers has, by Moore's refinement."""
     rows, outputs, start = machine
-    reached, todo = {start}, [start]
-    while todo:
-        for there in rows[todo.pop()]:
-            if there not in reached:
-                reached.add(there)
-                todo.append(there)
+    reached = {start}
+    while (more := reached | {there for each in reached for there in rows[each]}) != reached:
+        reached = more
     # The start before any token answers nothing: a state of its own, unless another goes on like it.
     block: dict[Any, Any] = {each: outputs[each] for each in reached}
     while True:
@@ -249,8 +234,8 @@ class Judge:
 
     def _proven(self, certificate: Any) -> None:
         truth, machine, automaton = self.truth, certificate.locked.machine, certificate.automaton
-        demand(truth is not None, "a proof of no task")
-        assert truth is not None
+        if truth is None:
+            raise Lie("a proof of no task")
         for each in (machine, automaton):
             table = (each.transitions, each.outputs, each.start)
             demand(truth.allows(table, certificate.document), "a wrong machine is served")
@@ -260,25 +245,20 @@ class Judge:
         demand(named == (truth.vocab, truth.classes), "other names")
         demand(certificate.proven is True and document["proven"] is True, "served, and not proven")
         demand(document["minimal_states"] == len(automaton), "another number of states")
+        said, parts = certificate.statement, []
         if truth.task is not None:
             self.claims = {"proven for all lengths"}
             meant = f"is that of the task {truth.task.name!r} ({truth.task.description})."
-            said = certificate.statement
-            demand(
-                said.startswith("For every sequence of one or more tokens") and said.endswith(meant),
-                said,
-            )
+            every = said.startswith("For every sequence of one or more tokens")
+            demand(every and said.endswith(meant), said)
         else:
-            assert truth.rows is not None
-            wrong = document.get("disagreeing", [])
+            count, wrong = len(truth.rows or ()), document.get("disagreeing", [])
             self.claims = {truth.verdict(wrong)}
-            agreeing = f"{len(truth.rows) - len(wrong)} of" if wrong else "all"
+            agreeing = f"{count - len(wrong)} of" if wrong else "all"
             states = len(set(map(tuple, certificate.locked.places.tolist())))
-            for part in (
-                f"a finite machine of {states} states,", f"automaton of {len(automaton)} states does",
-                f"agree with {agreeing} {len(truth.rows)} rows of",
-            ):  # fmt: skip
-                demand(part in certificate.statement, f"statement: {certificate.statement}")
+            parts = [f"a finite machine of {states} states,", f"agree with {agreeing} {count} rows of"]
+            parts.append(f"automaton of {len(automaton)} states does")
+        demand(all(part in said for part in parts), f"statement: {said}")
         demand({certificate.verdict} == self.claims, f"verdict: {certificate.verdict}")
         demand(document["verdict"] == certificate.verdict, "two verdicts")
         demand(document["statement"] == certificate.statement, "two statements")
@@ -314,6 +294,8 @@ class Judge:
             progress = all(each.startswith(f"{self.path}: ") for each in before)
             demand(progress, f"{argv[0]}: {complaint!r}")
             demand(said == "", f"{argv[0]}: exit {code} and {said!r}")
+        verb = "certify --check" if "--check" in argv else argv[0]
+        self.outcomes[verb] = "exit 0" if code == 0 else f"exit {code}, one sentence"
         return code, said, complaint
 
     def _announced(self, verb: str, *texts: str) -> None:
@@ -323,51 +305,43 @@ class Judge:
                 whole = found in ("agrees with every row", "agree with all")
                 demand(not whole or "agrees with every row" in self.claims, f"{verb} says {found!r}")
 
-    def _note(self, verb: str, code: int) -> None:
-        self.outcomes[verb] = "exit 0" if code == 0 else f"exit {code}, one sentence"
-
     def _check(self) -> None:
         code, _, _ = self._run("certify", "--check")
-        self._note("certify --check", code)
-        if code == 0:
-            demand(self.truth is not None, "--check holds, and there is no such task")
-            assert self.truth is not None
-            content = (self.path / "locked.safetensors").read_bytes()
-            try:
-                locked = relocked(unpacked(content), self.truth.options)
-            except Exception as error:
-                raise Lie(f"--check holds of weights that make no model: {error}") from error
-            machine = locked.machine
-            table = (machine.transitions, machine.outputs, machine.start)
-            stated = json.loads((self.path / "certificate.json").read_bytes())
-            demand(self.truth.allows(table, stated), "--check holds of a wrong machine")
-            sizes = (len(self.truth.vocab), len(self.truth.classes))
-            options = self.truth.options
-            demand(sizes == (options["vocab_size"], options["num_classes"]), "--check: another size")
+        if code:
+            return
+        if self.truth is None:
+            raise Lie("--check holds, and there is no such task")
+        content, options = (self.path / "locked.safetensors").read_bytes(), self.truth.options
+        try:
+            machine = relocked(unpacked(content), options).machine
+        except Exception as error:
+            raise Lie(f"--check holds of weights that make no model: {error}") from error
+        self._demand_right(machine.transitions, machine.outputs, machine.start)
+        sizes = (len(self.truth.vocab), len(self.truth.classes))
+        demand(sizes == (options["vocab_size"], options["num_classes"]), "--check: another size")
+
+    def _demand_right(self, *table: Any) -> None:
+        stated = json.loads((self.path / "certificate.json").read_bytes())
+        right = self.truth is not None and self.truth.allows(table, stated)
+        demand(right, "a wrong machine is announced")
 
     def _predict(self) -> None:
         vocab = self.truth.vocab if self.truth else ["0"]
-        code, out, err = self._run("predict", text="".join(f"{each}\n" for each in vocab))
-        self._note("predict", code)
+        _, out, err = self._run("predict", text="".join(f"{each}\n" for each in vocab))
         self._announced("predict", out, err)
 
     def _eval(self) -> None:
         lengths = () if self.truth is None or self.truth.task is None else ("--lengths", "3,5")
-        code, out, err = self._run("eval", *lengths)
-        self._note("eval", code)
+        _, out, err = self._run("eval", *lengths)
         self._announced("eval", out, err)
 
     def _automaton(self) -> None:
         code, out, err = self._run("automaton")
-        self._note("automaton", code)
         demand((code == 0) == self.locked, f"automaton: exit {code}")
         self._announced("automaton", err)
         if code == 0 and self.claims:
             document = json.loads(out)
-            table = (document["transitions"], document["answers"], document["start"])
-            stated = json.loads((self.path / "certificate.json").read_bytes())
-            right = self.truth is not None and self.truth.allows(table, stated)
-            demand(right, "a wrong automaton")
+            self._demand_right(document["transitions"], document["answers"], document["start"])
 
     def _report(self) -> None:
         out, times = self.path.parent / f"{self.path.name}.html", reading.TIMES
@@ -376,7 +350,6 @@ class Judge:
             code, said, err = self._run("report", "--out", str(out))
         finally:
             reading.TIMES = times
-        self._note("report", code)
         if code == 0:
             content = out.read_text()
             shown = content[content.index("<body") : content.index("Configuration and provenance")]
@@ -388,7 +361,6 @@ class Judge:
     def _certify(self) -> None:
         """Last, as it writes."""
         code, said, err = self._run("certify", "--rounds", "0")
-        self._note("certify", code)
         before = self.outcomes["load"]
         self._given("load after certify")
         if code == 0:

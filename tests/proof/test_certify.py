@@ -3,6 +3,7 @@
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from tests.helpers import machines
 
 PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)
 CONSTANT = (2, ((False, 0), (False, 0)), (0, 1), 2)
+NOTHING = Labelled(torch.zeros(3, 4, dtype=torch.int64), torch.full((3, 4), UNLABELLED))
 
 
 def counting_depth(limit: int) -> FromStep:
@@ -84,12 +86,6 @@ def test_a_model_that_never_trained_is_not_proven() -> None:
     assert (found.locked, found.automaton) == (None, None)
 
 
-def test_a_depth_is_for_infinite_tasks_alone() -> None:
-    model = machines.compiled(machines.Counter(*PARITY))
-    with pytest.raises(InputError, match="parity: has finitely many states: leave out the depth"):
-        csprop.certify(model, tasks.get("parity"), depth=3)
-
-
 @pytest.mark.parametrize(("depth", "named"), [(3, 3), (None, 8)])
 def test_parenthesis_names_the_depth(depth: int | None, named: int) -> None:
     task, examples = tasks.get("parenthesis"), None
@@ -130,19 +126,14 @@ def test_every_input_of_a_length() -> None:
     assert "answered all but 32 as" in found.statement
 
 
-def test_a_file_has_no_truth_at_a_length(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text("0,even\n1,odd\n")
-    model = machines.compiled(machines.Counter(*PARITY))
-    with pytest.raises(InputError, match="own: a data file gives the correct class of its rows only"):
-        certify_length(model, tasks.from_file(tmp_path / "own.csv"), 4)
-
-
-def test_a_file_agrees_with_every_row(tmp_path: Path) -> None:
+def test_a_file_agrees_with_every_row_and_has_no_truth_at_a_length(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("0,even\n1,odd\n0110,even\n")
-    model = machines.compiled(machines.Counter(*PARITY))
-    found = csprop.certify(model, tasks.from_file(tmp_path / "own.csv"))
+    model, task = machines.compiled(machines.Counter(*PARITY)), tasks.from_file(tmp_path / "own.csv")
+    found = csprop.certify(model, task)
     assert (found.verdict, found.proven) == ("agrees with every row", True)
     assert "agree with all 3 rows of own.csv" in found.statement
+    with pytest.raises(InputError, match="own: a data file gives the correct class of its rows only"):
+        certify_length(model, task, 4)
 
 
 def parity_file(path: Path, wrong: set[int]) -> tasks.FileTask:
@@ -208,10 +199,16 @@ def test_what_has_not_been_learned_is_not_trained_further(monkeypatch: pytest.Mo
         csprop.certify(model, tasks.get("parity"), Labelled(zeros, zeros))
 
 
-def test_examples_without_labels_are_refused() -> None:
-    model, tokens = machines.compiled(machines.Counter(*PARITY)), torch.zeros(3, 4, dtype=torch.int64)
-    with pytest.raises(InputError, match="the examples have no labels"):
-        csprop.certify(model, tasks.get("parity"), Labelled(tokens, torch.full((3, 4), UNLABELLED)))
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"depth": 3}, "parity: has finitely many states: leave out the depth"),
+        ({"examples": NOTHING}, "the examples have no labels"),
+    ],
+)
+def test_what_does_not_fit_the_task_is_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        csprop.certify(machines.compiled(machines.Counter(*PARITY)), "parity", **options)
 
 
 def test_a_run_uses_the_training_data_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,41 +162,48 @@ def by_hand(offset: float = 0.0) -> FromLayer:
     return FromLayer(nn.Embedding.from_pretrained(look + offset), layer.eval(), head)
 
 
+def proven_by_hand(offset: float = 0.0) -> Certificate:
+    found = csprop.certify(by_hand(offset), "parity", progress=False)
+    assert found.proven
+    return found
+
+
 def test_a_radius_by_hand() -> None:
     """(1, -1) with noise can be mistaken for (-1, 1) from the length sqrt(2) on."""
-    proven = csprop.certify(by_hand(), "parity", progress=False)
-    assert proven.proven
-    assert radius(proven) == pytest.approx(math.sqrt(2), rel=1e-2)
+    near, far = radius(proven_by_hand()), radius(proven_by_hand(1e3))
+    assert near == pytest.approx(math.sqrt(2), rel=1e-2)
+    assert far < 0.99 * near, "far from 0 the norm cancels most digits of a feature"
 
 
-def test_rounding_makes_the_radius_smaller() -> None:
-    """Far from 0 the norm cancels most digits of a feature."""
-    near, far = (radius(csprop.certify(by_hand(at), "parity", progress=False)) for at in (0.0, 1e3))
-    assert far < 0.99 * near
-
-
-def test_a_part_of_a_network_has_no_radius() -> None:
-    """A second layer that no answer needs is pruned, and what was proven is not the network."""
-    proven = csprop.certify(by_hand(), "parity", progress=False)
+def prune_all(proven: Certificate) -> Certificate:
+    """A layer that no answer needs is pruned, and what was proven is not the network."""
     proven.locked.kept.zero_()
     locked = Locked(proven.locked.network, proven.locked.codes, proven.locked.kept, 2)
-    with pytest.raises(InputError, match="a part of the network"):
-        radius(replace(proven, locked=locked))
+    return replace(proven, locked=locked)
 
 
-def test_a_network_that_begins_beside_its_code_has_no_radius() -> None:
+def begin_beside(proven: Certificate) -> Certificate:
     """Locking takes states that are near each other for one; the network itself does not."""
-    proven = csprop.certify(by_hand(), "parity", progress=False)
     proven.locked.network.layer.layers[0].cell.h0[0, 0] = 0.99
-    with pytest.raises(InputError, match="a part of the network"):
-        radius(proven)
+    return proven
 
 
-def test_half_precision_has_no_radius() -> None:
-    proven = csprop.certify(by_hand(), "parity", progress=False)
+def halve(proven: Certificate) -> Certificate:
     proven.locked.network.bfloat16()
-    with pytest.raises(InputError, match="half precision"):
-        radius(proven)
+    return proven
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (prune_all, "a part of the network"),
+        (begin_beside, "a part of the network"),
+        (halve, "half precision"),
+    ],
+)
+def test_what_was_not_proven_has_no_radius(change: Callable[..., Certificate], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        radius(change(proven_by_hand()))
 
 
 def test_what_tokens_look_like_is_not_trained() -> None:

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +299,13 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "another file": (put("weights", "file", value="../elsewhere"), "about another file"),
     "another digest": (put("weights", "sha256", value="0" * 64), "SHA-256"),
     "a larger margin": (put("margin", value=9.9), "other margins"),
+    "a huge margin": (put("margin", value=10**400), "a wrong type"),
+    "no search": (put("search", value={}), "malformed"),
+    "no layers": (put("layers", value=[]), "other margins"),
+    "another format": (put("format", value=2.0), "malformed"),
+    "a fractional count of states": (put("minimal_states", value=4.0), "a wrong type"),
+    "other assumptions": (put("trusted", value=["nothing at all"]), "its assumptions"),
+    "no assumptions": (lambda d: d.pop("trusted"), "its assumptions"),
     "a larger gap": (put("layers", 0, "gap", value=9.9), "other margins"),
     "no gate": (put("layers", 0, "gate", value=None), "other margins"),
     "other channels": (put("search", "channels", value=[1]), "number of channels"),
@@ -317,11 +326,42 @@ def test_a_changed_certificate_is_rejected(counted: Folder, kind: str) -> None:
     assert re.search(complaint, counted.complaint())
 
 
-@pytest.mark.parametrize("name", ["gate", "margin"])
-def test_other_margins_of_a_machine_that_counts_are_rejected(name: str, tmp_path: Path) -> None:
-    folder = of_zoo("parenthesis", tmp_path)
-    folder.write(folder.document | {name: folder.document[name] + 0.1})
+@pytest.mark.parametrize(
+    ("name", "keys", "more"),
+    [
+        ("parenthesis", ("gate",), 0.002), ("parenthesis", ("margin",), 0.01),
+        ("group-S3", ("margin",), 0.0005), ("flip-flop-language", ("layers", 0, "gate"), 0.0005),
+    ],
+)  # fmt: skip
+def test_margins_that_are_a_little_larger_are_rejected(
+    name: str, keys: tuple[Any, ...], more: float, tmp_path: Path
+) -> None:
+    """A thousandth of a small margin matters, too."""
+    folder = of_zoo(name, tmp_path)
+    assert folder.check()
+    document = folder.document
+    stated: Any = reduce(getitem, keys, document)
+    put(*keys, value=stated + more)(document)
+    folder.write(document)
     assert "other margins" in folder.complaint()
+
+
+FAILURE = {"proven": False, "verdict": "not finite", "statement": "Nothing is proven: it is not."}
+
+
+def test_a_failure_claims_nothing(counted: Folder) -> None:
+    bare = {name: counted.document[name] for name in ("format", "task")} | FAILURE
+    counted.write(bare)
+    with pytest.raises(AssertionError):
+        counted.check()  # it holds, and proves nothing
+    example = {"sequence": "a", "length": 1, "said": "0", "right": "1"}
+    for change in (
+        {"proven": True}, {"verdict": "proven for all lengths"}, {"statement": "It is right."},
+        {"rows": 9}, {"disagreeing": [1]}, {"trusted": ["me"]}, {"counterexample": example},
+        {"verdict": "counterexample"}, {"weights": counted.document.get("weights", {})},
+    ):  # fmt: skip
+        counted.write(bare | change)
+        assert re.search("claims a proof and has none|malformed", counted.complaint())
 
 
 @pytest.mark.parametrize(
@@ -357,19 +397,16 @@ def test_the_rows_that_disagree_are_counted_again(noisy: Folder, tmp_path: Path)
 # Changed weights.
 
 
-def test_one_byte_of_the_weights(counted: Folder) -> None:
+def test_other_bytes_of_the_weights(counted: Folder) -> None:
     content = counted.weights.read_bytes()
     counted.weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert "SHA-256" in counted.complaint()
-    counted.weights.unlink()
-    assert "malformed (FileNotFoundError" in counted.complaint()
-
-
-def test_a_file_that_holds_no_weights(counted: Folder) -> None:
     counted.weights.write_bytes(b"nothing")
     digest = hashlib.sha256(b"nothing").hexdigest()
     counted.write(counted.document | {"weights": {"file": counted.weights.name, "sha256": digest}})
     assert "malformed" in counted.complaint()
+    counted.weights.unlink()
+    assert "malformed (FileNotFoundError" in counted.complaint()
 
 
 def scaled(name: str, place: Any, factor: float) -> Callable[[dict[str, Any]], None]:
@@ -485,7 +522,7 @@ def test_a_decision_near_a_tie_is_rejected(
     for parameter in model.parameters():
         parameter.fill_(0.1)
     if name != "embedding":
-        model.layers[0].gate.weight.zero_()
+        model.layers[0].gate.weight.zero_()  # pyright: ignore
     model.get_parameter(name)[place] = near
     tensors = {f"network.{each}": value.numpy() for each, value in model.state_dict().items()}
     tensors |= {"codes_0": model.initial_state()[0].numpy(), "kept": np.ones((1, 6))}

@@ -30,9 +30,8 @@ from csprop.training.config import RunConfig
 from csprop.training.scores import EVALUATION, Result, Score, check_exhaustive, scored
 from csprop.training.stored import stored_result, stored_task
 
-WINDOW = 1 << 15
-"""Tokens that are read at once."""
-Reals = NDArray[np.floating]
+WINDOW = 1 << 15  # tokens that are read at once
+Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -165,23 +164,13 @@ class CertifiedRun:
     # Evaluation, on the same sequences as `training.metrics` draws.
 
     def at_length(self, length: int, seed: int, *, positions: bool = False) -> Score:
-        """Return the score on random sequences of a length.
-
-        Args:
-            length: of the sequences.
-            seed: of the draw.
-            positions: count the answers after all tokens, not only those after the last one.
-        """
+        """Return the score on random sequences; `positions` counts the answers after all tokens."""
         draws = NumpyDraws(derive_seed(seed, "eval", length))
         tokens = self.task.draw(EVALUATION.count(length), length, draws)
         return scored(self._judged(tokens, positions))
 
     def exhaustive(self, length: int, *, positions: bool = False) -> Score:
-        """Return the score on every input of a length.
-
-        Raises:
-            InputError: the task is not defined at the length, or there are too many inputs.
-        """
+        """Return the score on every input of a length; `positions` is as for `at_length`."""
         check_exhaustive(self.task, length)
         symbols, rows = len(self.task.vocab), max(1, WINDOW // length)
         places = symbols ** np.arange(length - 1, -1, -1)

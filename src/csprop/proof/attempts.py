@@ -36,13 +36,11 @@ from csprop.proof.tune import Pruned, draw_in, follow, is_rotor, round_angles, t
 from csprop.tasks.base import Task
 from csprop.training.scores import interval, percent
 
-ROUNDS = 8
-"""The default number of rounds of further training."""
+ROUNDS = 8  # the default number of rounds of further training
 SLACK = 0.002
 """Fraction of the training labels that may be misclassified in between; in the end there may be no
 more errors than at first."""
-LEARNED = 0.9
-"""Fraction of the training labels that a model must have right to be trained further."""
+LEARNED = 0.9  # fraction of the training labels that a model must have right to be trained further
 FEWER_ERRORS = 0.75
 """A model that counts and makes more than this share of the errors of the majority class has not
 learned."""
@@ -62,10 +60,10 @@ class Attempts:
     ) -> None:
         self.task, self.examples, self.depth, self.on_round = task, examples, depth, on_round
         self.generator, self.domain = Generator().manual_seed(seed), domain(task, depth)
+        self.whole = Pruned.whole(model)
         if isinstance(model, nn.Module):
             model.eval().requires_grad_(False)
-        self.whole = Pruned.whole(model)
-        check_classes(follow(model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
+        check_classes(follow(self.whole.model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
         self.misses = self.whole.judge(examples).misses
         labels = int((examples.labels != UNLABELLED).sum())
         self.accuracy, self.most = 1 - self.misses / labels, self.misses + int(SLACK * labels)
@@ -185,14 +183,7 @@ def certify_counting(
 
 
 def certify_counter(model: CSP, task: Task, rounds: int = 0, control: str = "trained") -> Certificate:
-    """Prove a model that counts as it is.
-
-    Args:
-        model: the model.
-        task: the task.
-        rounds: the rounds of simplification that it took, for the certificate.
-        control: the origin of its switches, for the certificate.
-    """
+    """Prove a model that counts as it is; the certificate has its rounds and its kind of control."""
     try:
         control = "router" if model.routers else control
         outcome = prove_counting(LockedCounter(model), task, rounds, control)
@@ -215,12 +206,7 @@ def check_classes(scores: int, task: Task) -> None:
 
 
 def check_learned(locked: LockedModel, task: Task, examples: Labelled, before: int) -> None:
-    """Refuse a locked model that has lost what was learned, or learned nothing of a data file.
-
-    Raises:
-        NotFinite: it misses more labels than the model missed before.
-        NotLearned: it is not better than one that always gives the majority class of the file.
-    """
+    """Refuse a locked model that misses more labels than before, or learned nothing of a data file."""
     misses = examples.judge(locked(examples.tokens)).misses
     if misses > before:
         raise NotFinite(f"the locked model misclassifies {misses:,} training labels, {before:,} before")

@@ -20,8 +20,7 @@ FORMAT = 2
 class StateTable:
     """A finite machine; its first state is the start."""
 
-    places: tuple[tuple[int, ...], ...]
-    """The number of the code of each layer, for each state."""
+    places: tuple[tuple[int, ...], ...]  # the number of the code of each layer, for each state
     transitions: tuple[tuple[int, ...], ...]
     outputs: tuple[int | None, ...]
     """The class of each state; None for the start, unless a transition enters it."""
@@ -37,12 +36,9 @@ class LayerMargins:
     """The distances between the codes of a layer, and from its states to their codes."""
 
     codes: int
-    gap: float | None
-    """The smallest distance between two codes; None if there is only one."""
-    snap: float
-    """The largest distance from a state to its code."""
-    size: float
-    """The largest absolute value in a code."""
+    gap: float | None  # the smallest distance between two codes; None if there is only one
+    snap: float  # the largest distance from a state to its code
+    size: float  # the largest absolute value in a code
     gate: float | None
     """The smallest |δ| of a gate that is rounded to 0 or 1, or of a router the smallest lead of the
     chosen map or target over the next one; None if nothing is rounded."""
@@ -53,10 +49,8 @@ class Search:
     """The search that led to a finite machine, after rounds of further training."""
 
     rounds: int
-    radius: float
-    """States that are closer than this are one state."""
-    channels: tuple[int, ...]
-    """The number of channels in use in each layer."""
+    radius: float  # states that are closer than this are one state
+    channels: tuple[int, ...]  # the number of channels in use in each layer
 
 
 @dataclass(frozen=True)
@@ -65,19 +59,15 @@ class FiniteProof:
 
     machine: StateTable
     layers: tuple[LayerMargins, ...]
-    gap_over_snap: float
-    """The smallest gap allowed, as a multiple of the snapping distance."""
-    doubt: float
-    """Smaller differences are not trusted."""
+    gap_over_snap: float  # the smallest gap allowed, as a multiple of the snapping distance
+    doubt: float  # smaller differences are not trusted
     margin: float
     """The smallest lead of a best score over the second, relative to the scores if they exceed 1."""
-    depth: int | None
-    """The largest depth of the inputs, for a task with infinitely many states."""
+    depth: int | None  # the largest depth of the inputs, for a task with infinitely many states
     search: Search
     pairs: tuple[tuple[int, int], ...] = ()
     """Pairs of states of the machine and of the task, by number, closed under every token."""
-    task_states: tuple[str, ...] = ()
-    """The `repr` of each state of the task."""
+    task_states: tuple[str, ...] = ()  # the `repr` of each state of the task
 
 
 @dataclass(frozen=True)
@@ -88,8 +78,7 @@ class CountingTable:
     """The increment of the network for an increment of 1, in the channel with the largest numbers."""
     increments: tuple[tuple[int, ...], ...]
     """The increments of each counter: `increments[token][counter]`."""
-    window: int
-    """Counts are known from −window to window; the ends stand for all counts beyond."""
+    window: int  # counts are known from −window to window; the ends stand for all counts beyond
     holds: tuple[tuple[int, ...], ...]
     """The states of the layer above the counters: for each switch whether it has been replaced, or for
     each group of a router the place of its content."""
@@ -142,10 +131,8 @@ class CountingProof:
     ranges: CountRanges
     pairs: CountPairs
     """Triples of a number in `holds`, a state of the automaton, and values; closed as pairs are."""
-    gate: float
-    """The smallest distance of a gate from 0, or the smallest lead of a chosen map or place."""
-    margin: float
-    """The smallest lead of a best score over the second."""
+    gate: float  # the smallest distance of a gate from 0, or the smallest lead of a chosen map or place
+    margin: float  # the smallest lead of a best score over the second
     doubt: float
     exact_up_to: ExactCounts
     search: CountingSearch

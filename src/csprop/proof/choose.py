@@ -19,12 +19,9 @@ from csprop.automata.forms import Weights
 from csprop.data.examples import UNLABELLED
 from csprop.proof.examples import Labelled
 
-ORDERS = 8
-"""Orders in which counters are left out."""
-MOST_SWITCHES = 8
-"""More of them would tell rows apart one by one."""
-LARGE = 1 << 62
-"""Random numbers are below this. Sums of them may overflow, which does no harm."""
+ORDERS = 8  # orders in which counters are left out
+MOST_SWITCHES = 8  # more of them would tell rows apart one by one
+LARGE = 1 << 62  # random numbers are below this. Sums of them may overflow, which does no harm
 
 
 @dataclass(frozen=True)
@@ -34,10 +31,8 @@ class Pattern:
     token: int | None
     form: int
     count: int
-    above: bool
-    """True for this count and all above, False for this count alone."""
-    inside: bool
-    """True if it fires at these counts, False if it fires at all others."""
+    above: bool  # True for this count and all above, False for this count alone
+    inside: bool  # True if it fires at these counts, False if it fires at all others
 
     def fired(self, tokens: Tensor, counts: Tensor) -> Tensor:
         """Return True where it has fired by then, (N, T), from tokens (N, T) and counts (F, N, T)."""
@@ -54,13 +49,7 @@ class Choice:
 
     forms: tuple[Weights, ...]
     patterns: tuple[Pattern, ...]
-    window: int
-    """Counts are seen from −window to window."""
-
-    @property
-    def size(self) -> int:
-        """The sizes of the forms and the number of switches, added up."""
-        return sum(map(_size, self.forms)) + len(self.patterns)
+    window: int  # counts are seen from −window to window
 
 
 def clip_counts(tokens: Tensor, forms: Sequence[Weights], window: int) -> Tensor:
@@ -97,7 +86,8 @@ def choices(
     made = [
         _with_patterns(examples, [forms[i] for i in each], window, most) for each in sorted(subsets)
     ]
-    return sorted((each for each in made if each is not None), key=lambda choice: choice.size)
+    enough = [each for each in made if each is not None]
+    return sorted(enough, key=lambda each: sum(map(_size, each.forms)) + len(each.patterns))
 
 
 def _size(form: Weights) -> int:
@@ -107,14 +97,9 @@ def _size(form: Weights) -> int:
 class _Points:
     """All labelled points, and a number for what each part of a control tells about each of them.
 
-    The numbers are sums of random ones, so equal knowledge has equal sums. Points with the same
-    knowledge of all parts are one point with several labels.
-
-    Args:
-        base: what is known without any part, (P,).
-        parts: what each part tells, (K, P).
-        numbers: a factor for each part, (K,).
-        labels: the label of each point, (P,).
+    The numbers are sums of random ones, so equal knowledge has equal sums: what is known without any
+    part, (P,), and what each part tells, (K, P), times its own number. Points with the same knowledge
+    of all parts are one point with several labels.
     """
 
     def __init__(self, base: Tensor, parts: Tensor, numbers: Tensor, labels: Tensor) -> None:

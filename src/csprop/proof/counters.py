@@ -30,43 +30,27 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, primitive
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless, Walk
-from csprop.cells.options import Counter, Router, Switch
-from csprop.nn.config import CSPConfig
 from csprop.proof.certificate import CountingTable
 from csprop.proof.limits import DOUBT, NotFinite
 
-KINDS = ((Counter, Switch), (Counter, Router))
-WINDOWS = (1, 2, 4, 8, 16, 32, 64)
-"""The windows that are tried, the smallest first."""
-MOST_VIEWS = 1 << 19
-"""Pairs of a token and a view."""
-MOST_PLACES = 1 << 18
-"""States of the control with counts as the window shows them."""
-MOST = 2.0**20
-"""Size of a weight, far below where squares overflow, and of an increment."""
-EPSILON = 2.0**-23
-"""Twice the relative error of one operation in float32."""
+WINDOWS = (1, 2, 4, 8, 16, 32, 64)  # the windows that are tried, the smallest first
+MOST_VIEWS = 1 << 19  # pairs of a token and a view
+MOST_PLACES = 1 << 18  # states of the control with counts as the window shows them
+MOST = 2.0**20  # size of a weight, far below where squares overflow, and of an increment
+EPSILON = 2.0**-23  # twice the relative error of one operation in float32
 SURE = 0.499
 """Distance of an increment, as it is in the embedding, from the whole number to which it is rounded."""
-LEAST_MODULUS = 0.01
-"""The smallest modulus of a number whose phase is taken."""
-CLEAR = 1e3
-"""The largest distance from a tie that a certificate states."""
+LEAST_MODULUS = 0.01  # the smallest modulus of a number whose phase is taken
+CLEAR = 1e3  # the largest distance from a tie that a certificate states
 POINTS = ("start", "replaced")
 """The points of each switch on the unit circle, before and after it is replaced."""
 Reals = NDArray[np.float64]
 Weights = Mapping[str, NDArray[np.float32]]
 """The weights of the network, by their names in its file; and of switches, `POINTS`."""
-Box = tuple[Reals, Reals]
-"""The least and the largest values of some numbers."""
+Box = tuple[Reals, Reals]  # the least and the largest values of some numbers
 State = tuple[int, ...]
 """The content of the layer above the counters: which switches have replaced their state, or where each
 group of a router has its content."""
-
-
-def counts(config: CSPConfig) -> bool:
-    """Return True for a layer of counters below switches or a router, with a linear decoder."""
-    return tuple(map(type, config.layers)) in KINDS and config.decoder == "linear"
 
 
 @dataclass(frozen=True)
@@ -74,22 +58,15 @@ class Counting:
     """A model as a machine, and how far its decisions are from a tie."""
 
     machine: CounterMachine
-    states: list[State]
-    """The content of the layer above the counters in each state of the control."""
-    table: CountingTable
-    """The decisions, as a certificate has them."""
+    states: list[State]  # the content of the layer above the counters in each state of the control
+    table: CountingTable  # the decisions, as a certificate has them
     gate: float
     """The least distance of a gate from 0, or the least lead of a map or a place that is chosen."""
-    lead: float
-    """The least distance of the best score from the second."""
+    lead: float  # the least distance of the best score from the second
 
 
 def tabulate(weights: Weights) -> Counting:
-    """Return the machine of a model that counts, with the smallest window that decides everything.
-
-    Raises:
-        NotFinite: a gate or an answer is not decided at some count, or there are too many.
-    """
+    """Return the machine of a model that counts, with the smallest window that decides everything."""
     failure = NotFinite("there are too many different counters")
     for window in WINDOWS:
         attempt = _Tabulation(weights, window)

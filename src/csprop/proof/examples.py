@@ -11,10 +11,8 @@ from torch import Tensor
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.errors import InputError
 
-MOST_PADDED = 1 << 20
-"""Tokens of the examples, with their padding, up to which all of them are used."""
-LEAD = 0.25
-"""The fraction of the margin of the correct scores that a simplified model must keep."""
+MOST_PADDED = 1 << 20  # tokens of the examples, with their padding, up to which all of them are used
+LEAD = 0.25  # the fraction of the margin of the correct scores that a simplified model must keep
 
 
 @dataclass(frozen=True)
@@ -47,11 +45,7 @@ class Labelled:
         return Labelled(self.tokens[:rows], self.labels[:rows])
 
     def judge(self, scores: Float[Tensor, "N T C"]) -> "Judgement":
-        """Compare scores with the labels.
-
-        Raises:
-            InputError: there are no labels.
-        """
+        """Compare scores with the labels; raise InputError if there are none."""
         known = self.labels != UNLABELLED
         chosen, labels = scores[known], self.labels[known]
         if not len(labels):

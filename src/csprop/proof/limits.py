@@ -5,17 +5,14 @@ from typing import Any
 
 from csprop.proof.statements import NOT_FINITE, NOT_LEARNED
 
-RATIO = 5.0
-"""The smallest gap between two codes must be at least this many times the snapping distance."""
+RATIO = 5.0  # the smallest gap between two codes must be at least this many times the snapping distance
 DOUBT = 1e-3
 """Differences of distances or scores below this are not trusted; rounding errors are far smaller."""
 BLUR = 1e-5
 """The relative size of random changes to weights and codes under which the machine must stay the
 same."""
-MOST_LOCKED = 4096
-"""States of a machine that a locked model can be."""
-MOST_CODES = 512
-"""Codes of a layer."""
+MOST_LOCKED = 4096  # states of a machine that a locked model can be
+MOST_CODES = 512  # codes of a layer
 
 
 class NotFinite(Exception):

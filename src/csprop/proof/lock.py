@@ -31,34 +31,22 @@ from csprop.proof.models import FromLayer, Mask, Stepwise
 
 RADII = (0.3, 0.15, 0.5)
 """The radii to try, the most promising first; a rotor's states lie on the unit sphere."""
-AT_ONCE = 256
-"""The number of places whose transitions are computed together."""
-REFINEMENTS = 10
-"""How many times each code is moved to the mean of its states."""
-DRAWS = 4
-"""Random changes of a model under which its machine must stay the same."""
+AT_ONCE = 256  # the number of places whose transitions are computed together
+REFINEMENTS = 10  # how many times each code is moved to the mean of its states
+DRAWS = 4  # random changes of a model under which its machine must stay the same
 Measured = tuple[tuple[LayerMargins, ...], float]
 """The distances in each layer, and the smallest margin of the best score over the second; relative to
 the largest score of a transition, if that is above 1."""
-Codes = list[Float[Tensor, "S M D"]]
-"""The codes of each layer, in the order of discovery."""
+Codes = list[Float[Tensor, "S M D"]]  # the codes of each layer, in the order of discovery
 Moves = tuple[Int64[Tensor, "N ..."], Int64[Tensor, " N"]]
 """Transitions: places, or states of the machine, and the token that leaves each."""
-Node = tuple[tuple[int, ...], Hashable]
-"""A place, and a state of the domain."""
+Node = tuple[tuple[int, ...], Hashable]  # a place, and a state of the domain
 
 
 def lock(model: Stepwise, kept: Mask, radius: float, domain: Oracle) -> tuple[Locked, Measured]:
-    """Lock a model, and measure its margins.
+    """Lock a model for the inputs of a domain, and measure its margins.
 
-    Args:
-        model: the model.
-        kept: the channels in use; the others stay at their initial value.
-        radius: states closer than this are treated as the same state.
-        domain: the inputs to consider; `every_input` considers all.
-
-    Raises:
-        NotFinite: the model cannot be locked; with the reason.
+    Channels that are not kept stay at their initial value, and states closer than the radius are one.
     """
     return lock_at(model, _refine(model, kept, *_search(model, kept, radius, domain)), kept, domain)
 
@@ -76,11 +64,7 @@ def lock_at(
 
 @torch.no_grad()
 def _search(model: Stepwise, kept: Mask, radius: float, domain: Oracle) -> tuple[Codes, Moves]:
-    """Find the codes that the inputs of a domain reach, and all transitions.
-
-    Raises:
-        NotFinite: there are too many codes or places.
-    """
+    """Find the codes that the inputs of a domain reach, and all transitions."""
     start = model.initial_state()[0]  # (L, M, D)
     codes = [h[None] for h in start]
     reached: list[Tensor] = []
@@ -175,9 +159,6 @@ def measure(locked: Locked, taken: Moves) -> Measured:
     """Return the margins of a locked model over some transitions.
 
     The transitions are computed again in reverse order, and must have the same results as before.
-
-    Raises:
-        NotFinite: a transition has another result.
     """
     states, tokens = (each.flip(0) for each in taken)
     with _watch_gates(locked, locked.places[states]) as gates:
@@ -205,11 +186,7 @@ def measure(locked: Locked, taken: Moves) -> Measured:
 
 
 def check_margins(locked: Locked, measured: Measured, taken: Moves) -> None:
-    """Check that rounding can neither confuse two states nor change a decision.
-
-    Raises:
-        NotFinite: it can; with the codes, if a layer is the reason.
-    """
+    """Raise NotFinite if rounding can confuse two states or change a decision."""
     layers, margin = measured
     try:
         _check_layers(layers)
@@ -273,10 +250,9 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
 
 @torch.no_grad()
 def _check_steady(locked: Locked, states: Tensor, tokens: Tensor) -> None:
-    """Check that moves and answers stay the same under small random changes of weights and codes.
+    """Raise NotFinite if small random changes of weights and codes change a move or an answer.
 
-    The changes are far larger than rounding errors. A model without weights, written by hand, may
-    compare numbers exactly and is not changed.
+    A model without weights, written by hand, may compare numbers exactly and is not changed.
     """
     generator = torch.Generator().manual_seed(0)
     for _ in range(DRAWS if any(True for _ in locked.parameters()) else 0):

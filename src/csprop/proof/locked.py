@@ -36,8 +36,7 @@ CPU = torch.device("cpu")
 AT_ONCE = 1 << 18
 """The largest number of differences in memory during the search for the nearest code: a megabyte, which
 stays in the cache."""
-Node = tuple[tuple[int, ...], int | None]
-"""The code of each layer, and the last answer."""
+Node = tuple[tuple[int, ...], int | None]  # the code of each layer, and the last answer
 
 
 def nearest(
@@ -152,11 +151,7 @@ class _Steps:
 
 
 class Locked(LockedModel):
-    """A network whose state snaps to codes. Its own state is the state of the machine, (B,) int64.
-
-    Raises:
-        NotFinite: the codes combine to too many states.
-    """
+    """A network whose state snaps to codes. Its own state is the state of the machine, (B,) int64."""
 
     places: Tensor
     following: Tensor
@@ -202,11 +197,7 @@ class Locked(LockedModel):
     def leave(
         self, places: Int64[Tensor, "N L"], tokens: Int64[Tensor, " N"]
     ) -> tuple[Int64[Tensor, "N L"], Float[Tensor, "N C"], list[tuple[Tensor, Tensor]]]:
-        """Take one step from codes to codes.
-
-        Returns:
-            The new places, the scores, and for each layer the result of `nearest`.
-        """
+        """Return new places, scores, and the result of `nearest` by layer, one step from codes."""
         nearby: list[tuple[Tensor, Tensor]] = []
         _, scores = self.network.step(at(self.codes, places), tokens, self.snapping(nearby))
         return torch.stack([numbers[:, 0] for _, numbers in nearby], dim=1), scores, nearby

@@ -13,18 +13,21 @@ from torch import Tensor, nn
 
 from csprop.automata.automaton import CounterAutomaton
 from csprop.cells.counter import CounterBlock
+from csprop.cells.options import Counter, Router, Switch
 from csprop.cells.switch import SwitchBlock
 from csprop.nn.decoder import LinearDecoder
 from csprop.nn.model import CSP
 from csprop.ops.scan import over_time
 from csprop.proof.answers import CountingAnswers
-from csprop.proof.counters import POINTS, Weights, counts, tabulate
+from csprop.proof.counters import POINTS, Weights, tabulate
 from csprop.proof.locked import LockedModel
 
 
 def is_counter(model: object) -> TypeGuard[CSP]:
-    """Return True if a model counts."""
-    return isinstance(model, CSP) and counts(model.config)
+    """Return True for a layer of counters below switches or a router, with a linear decoder."""
+    if not isinstance(model, CSP) or model.config.decoder != "linear":
+        return False
+    return tuple(map(type, model.config.layers)) in ((Counter, Switch), (Counter, Router))
 
 
 def counting_parts(model: CSP) -> tuple[CounterBlock, SwitchBlock, nn.Linear]:
@@ -46,11 +49,7 @@ def weights_of(network: CSP) -> Weights:
 
 
 class LockedCounter(LockedModel):
-    """A network that counts, run as a machine. A state is one of the control, and k counts: (B, 1 + k).
-
-    Raises:
-        NotFinite: some decision of the network is not the same for all counts beyond a window.
-    """
+    """A network that counts, run as a machine. A state is a state of the control, and k counts."""
 
     def __init__(self, network: CSP) -> None:
         super().__init__()

@@ -15,8 +15,7 @@ from csprop.nn.layer import CSPLayer
 
 Snap = Callable[[int, Tensor], Tensor]
 """(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
-Mask = Bool[Tensor, "L D"]
-"""The channels in use."""
+Mask = Bool[Tensor, "L D"]  # the channels in use
 
 
 class Stepwise(Protocol):

@@ -38,8 +38,7 @@ PART = (
     "what was proven is a part of the network, and the rest does something else: train it longer, or "
     "with fewer layers"
 )
-HALVINGS = 60
-"""Steps of the bisection."""
+HALVINGS = 60  # steps of the bisection
 
 
 class _Comparisons:
@@ -138,12 +137,7 @@ def radius(certificate: Certificate) -> float:
 
 
 def _comparisons(locked: Locked, model: FromLayer, eps: float) -> list[_Comparisons]:
-    """All choices of maps and answers, on all transitions, in float64.
-
-    Raises:
-        InputError: the locked machine is not the machine of the network, which does not begin at its
-            start, or leaves its codes.
-    """
+    """Return all choices of maps and answers, on all transitions, in float64."""
     begin = at(locked.codes, locked.places[locked.machine.start][None])[0]
     if not torch.equal(model.initial_state()[0].to(begin), begin):
         raise InputError(PART)

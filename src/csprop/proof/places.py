@@ -1,12 +1,11 @@
 """The table of a router, repaired where its training rows say that it is wrong.
 
 Single moves are redirected first, beginning with those after which rows are wrong most often: each
-leads to the place with which fewest labels are missed.
-
-Then places are merged. A router has more places than its machine has states, so a state may have
-several places, copies of each other; from one that few rows reach, some token may lead to a wrong
-place, and no label tells. So all moves to a place lead to another one, if no more labels are missed
-then. In the end a state has one place, and all rows that reach the state speak for it.
+leads to the place with which fewest labels are missed. Then places are merged. A router has more places
+than its machine has states, so a state may have several places, copies of each other; from one that few
+rows reach, some token may lead to a wrong place, and no label tells. So all moves to a place lead to
+another one, if no more labels are missed then. In the end a state has one place, and all rows that
+reach the state speak for it.
 
 A table has for each place and token the place to which it leads, (D, V); the start is place 0.
 """
@@ -22,8 +21,7 @@ from csprop.nn.compile import codes
 from csprop.nn.model import CSP
 from csprop.proof.examples import Labelled
 
-GLANCE_ROWS = 64
-"""Rows that are tried first: they refuse nearly every change that is wrong."""
+GLANCE_ROWS = 64  # rows that are tried first: they refuse nearly every change that is wrong
 WORK, CALL = 1 << 33, 1 << 12
 """Steps of rows that may be followed, about half a minute, after which the table stays as it is; and
 what it costs to begin a step of any number of rows."""

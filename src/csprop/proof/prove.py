@@ -2,15 +2,10 @@
 
 From the pair of starts every token leads to another pair of states. There are finitely many pairs, and
 if both machines give the same answer in each of them, they agree after every input of every length. The
-certificate contains the pairs: an invariant that can be verified without a search.
-
-The proof of a model that counts has two such sets of pairs (`automata.comparison`). One says that the
-weights compute a small machine: a pair is what the layer above the counters holds, a state of the small
-machine, and the knowledge about the counts. The other says that the small machine answers as the task
-does.
-
-A data file gives the class of its rows only, and some of them may be wrong. So the machine is run over
-the rows instead, and the certificate lists the rows with which it disagrees.
+certificate contains the pairs: an invariant that can be verified without a search. A model that counts
+has two such sets (`automata.comparison`): of the weights and a small machine, and of the small machine
+and the task. A data file gives the class of its rows only, and some may be wrong, so the certificate
+lists the rows with which the machine disagrees.
 """
 
 from collections.abc import Hashable
@@ -39,8 +34,7 @@ from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 
-MOST_KNOWN = 2**20
-"""Bounds and periods of the pairs are below this."""
+MOST_KNOWN = 2**20  # bounds and periods of the pairs are below this
 
 
 def domain(task: Task, depth: int | None) -> Oracle:
@@ -53,13 +47,7 @@ def domain(task: Task, depth: int | None) -> Oracle:
 def compare_with_task(
     machine: Machine, task: Task, depth: int | None = None
 ) -> list[tuple[int, Hashable]] | Difference:
-    """Return pairs of states of a machine and a task, closed under every token, or a counterexample.
-
-    The counterexample is a shortest one. The task is not a data file.
-
-    Raises:
-        InputError: the task has too many states.
-    """
+    """Return pairs of states, closed under every token, or a shortest counterexample."""
     assert task.oracle is not None
     try:
         outcome = compare(machine.oracle, task.oracle if depth is None else domain(task, depth))
@@ -117,11 +105,7 @@ def disagreeing_rows(machine: Machine | CounterMachine, task: Task) -> tuple[int
 def prove_counting(
     locked: LockedCounter, task: Task, rounds: int, control: str
 ) -> Certificate | Difference:
-    """Prove that a model that counts answers as a task does, or return a shortest counterexample.
-
-    Raises:
-        NotFinite: neither a proof nor a counterexample was found.
-    """
+    """Prove that a model that counts answers as a task does, or return a shortest counterexample."""
     automaton = locked.automaton(task.vocab, task.classes, task.words).reduce()
     outer = None if task.oracle is None else compare_counting(automaton, task_machine(task))
     if isinstance(outer, Difference):
@@ -142,11 +126,7 @@ def prove_counting(
 def counting_proof(
     counting: Counting, inner: Invariant, outer: Invariant | None, search: CountingSearch
 ) -> CountingProof:
-    """Return a proof as a certificate has it.
-
-    The inner pairs are of the machine of the weights and the small one; the outer pairs are of the
-    small machine and the task's, and None for a data file.
-    """
+    """Return a proof as a certificate has it; the outer pairs are None for a data file."""
     table = counting.table
     numbers = [table.holds.index(state) for state in counting.states]
     pairs = dict.fromkeys((numbers[mine], theirs, known) for mine, theirs, known in inner.pairs)
@@ -170,11 +150,7 @@ def _ranges(invariant: Invariant) -> CountRanges:
 
 
 def task_machine(task: Task) -> CounterMachine:
-    """Return the task's own machine; a task with finitely many states has no counters.
-
-    Raises:
-        NotFinite: the task has infinitely many states and declares no machine.
-    """
+    """Return the task's own machine; raise NotFinite if it has infinitely many states and none."""
     if task.counting is not None:
         return task.counting
     if not task.finite:

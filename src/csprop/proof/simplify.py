@@ -39,28 +39,19 @@ from csprop.proof.limits import NotFinite
 from csprop.proof.locked_counter import counting_parts, weights_of
 from csprop.proof.tune import OPEN, minimise, surprise
 
-SHARP = 8
-"""Factor of increments, for counts that are only compared with 0."""
-FAR = 1e6
-"""A factor of counts that moves their phases to infinity, up to rounding."""
+SHARP = 8  # factor of increments, for counts that are only compared with 0
+FAR = 1e6  # a factor of counts that moves their phases to infinity, up to rounding
 STEPS = (100, 200, 400)
 """Steps of training without the other counters, until no more labels are missed than before."""
-REPAIR = 60
-"""Steps of training without a switch, if labels are missed."""
-LAST = 120
-"""Steps of training in the end."""
-GLANCE_ROWS = 1024
-"""Rows that are tried before a switch is dropped; in the end it must be right on all."""
-WINDOWS = (1, 2, 3)
-"""The windows that are tried, the smallest first."""
-FRACTION = 0.4
-"""The real part of a token's channel, which is rounded to 0."""
+REPAIR = 60  # steps of training without a switch, if labels are missed
+LAST = 120  # steps of training in the end
+GLANCE_ROWS = 1024  # rows that are tried before a switch is dropped; in the end it must be right on all
+WINDOWS = (1, 2, 3)  # the windows that are tried, the smallest first
+FRACTION = 0.4  # the real part of a token's channel, which is rounded to 0
 DECAYS = (1e-3, 1e-5, 1e-7)
 """Weights of the squared weights beside the loss of the decoder, until no label is missed."""
-ITERATIONS = 200
-"""Most iterations with each."""
-LEAD = 4.0
-"""The least lead of a right score in the rows, in the end."""
+ITERATIONS = 200  # most iterations with each
+LEAD = 4.0  # the least lead of a right score in the rows, in the end
 
 
 def misses(model: CSP, examples: Labelled) -> int:
@@ -70,14 +61,10 @@ def misses(model: CSP, examples: Labelled) -> int:
 
 
 def simplify(model: CSP, examples: Labelled, generator: Generator) -> bool | None:
-    """Give a model as few counters and switches as the labels need, each far from a tie.
+    """Give a model as few counters and switches as the labels need, and miss no more of them.
 
-    It misses no more labels than before. If no choice of its counters is enough for that, it stays as
-    it is. The generator chooses the orders in which counters are left out, and rows to train on.
-
-    Returns:
-        True if the control comes from training, in the model's own weights; False if it is written by
-        rule from the rows; None if the model stayed as it was.
+    Return True if the control comes from training, in the model's own weights; False if it is written
+    by rule from the rows; None if no choice of its counters is enough and the model stayed as it was.
     """
     trained = copy.deepcopy(model)
     choice = _made_anew(model, examples, misses(model, examples), generator)

@@ -27,12 +27,10 @@ COUNTEREXAMPLE = "counterexample"
 NOT_FINITE = "not finite"
 NOT_LEARNED = "not learned"
 NOT_CHECKED = "not checked"
-NOTHING = "Nothing is proven: "
-"""The beginning of every statement that proves nothing."""
+NOTHING = "Nothing is proven: "  # the beginning of every statement that proves nothing
 MADE_ANEW = "made anew"
 """The switches and the decoder of a model that counts were written by rule from the training rows."""
-LONGEST_SHOWN = 60
-"""Characters of a counterexample in a sentence; the certificate has all of it."""
+LONGEST_SHOWN = 60  # characters of a counterexample in a sentence; the certificate has all of it
 
 TRUSTED = (
     "that the task's automaton, its start, step and answer, is what is meant by the task",

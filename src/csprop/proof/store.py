@@ -23,13 +23,10 @@ from csprop.training.stored import Trained, network
 
 
 def save(certificate: Certificate, path: str | Path, trained: Trained | None = None) -> bool:
-    """Write a certificate into a run directory.
+    """Write a certificate into a run directory; return True if it was written.
 
     An existing proof is replaced only by another proof. One that does not hold is replaced by the
     result of any full attempt at a proof; `trained` is the run whose earlier proof is verified.
-
-    Returns:
-        True if it was written.
     """
     refuse_zoo([path])
     folder = RunFolder(path)
@@ -64,13 +61,7 @@ def _has_proof(folder: RunFolder, weaker: Certificate, trained: Trained | None) 
 
 
 def load(trained: Trained) -> Certificate | None:
-    """Return the verified certificate of a run, with its locked model; None if there is none.
-
-    A certificate of a file whose rows cannot be read any more is `unchecked`.
-
-    Raises:
-        InputError: the certificate is damaged, or does not hold.
-    """
+    """Return the verified certificate of a run, with its locked model; None if there is none."""
     if trained.path is None:
         return None
     folder, config = RunFolder(trained.path), trained.config.model
@@ -92,11 +83,7 @@ def load(trained: Trained) -> Certificate | None:
 
 
 def _locked(content: bytes, config: CSPConfig, certificate: Certificate) -> Locked | LockedCounter:
-    """Return the locked model of a verified file.
-
-    Raises:
-        ValueError, NotFinite: its machine is not the one that was verified.
-    """
+    """Return the locked model of a verified file, if torch computes the verified machine."""
     tensors, prefix = unpack(content), "network."
     weights = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
     model, proof = network(config, weights).eval().requires_grad_(False), certificate.proof

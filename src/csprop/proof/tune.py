@@ -30,8 +30,7 @@ from csprop.proof.models import Mask, Stepwise
 from csprop.training.steps import descend
 
 PRUNING_ROWS, GLANCE_ROWS = 1024, 256
-OPEN = 40.0
-"""σ(40) is 1 in float32 and in float64."""
+OPEN = 40.0  # σ(40) is 1 in float32 and in float64
 STEPS, BATCH, RATE, CLIP_NORM = 150, 64, 3e-3, 1.0
 DRAWING_STEPS = 60
 MOST_PARTS = 8
@@ -156,10 +155,9 @@ def _channels(used: Mask) -> list[Mask]:
 
 
 def round_angles(rotor: Pruned, examples: Labelled) -> None:
-    """Round the angles by which inputs rotate a channel to fractions of a full turn, layer by layer.
+    """Round the angles by which inputs rotate a channel to the coarsest fractions of a full turn.
 
-    The coarsest fractions (halves, thirds, …) that do not harm the answers are chosen. This applies to
-    order 2 only, and to layers with few distinct inputs.
+    This applies to order 2 only, and to layers with few distinct inputs.
     """
     model: CSP = rotor.model
     if model.config.order != 2:

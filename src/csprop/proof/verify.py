@@ -81,11 +81,7 @@ def verify(read: Read, model: dict[str, Any], task: Task, trial: Trial | None = 
 def read_certificate(
     folder: RunFolder, model: dict[str, Any], task: Task, trial: Trial | None = None
 ) -> Certificate | None:
-    """Verify the certificate in a run directory; None if there is none.
-
-    Raises:
-        InputError: the certificate is damaged, or does not hold.
-    """
+    """Return the certificate in a run directory, or None; raise InputError if it does not hold."""
     if not folder.has(checkpoint.CERTIFICATE):  # it is written last
         return None
     try:

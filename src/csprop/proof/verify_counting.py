@@ -26,13 +26,11 @@ from csprop.proof.certificate import CountingProof, CountingTable, CountPairs, C
 from csprop.proof.verify_network import DOUBT, TIE, Array, Rejected, close, demand, sigmoid, unit
 from csprop.tasks.base import Task
 
-CLEAR = 1e3
-"""The largest distance from a tie that a certificate states."""
+CLEAR = 1e3  # the largest distance from a tie that a certificate states
 MOST_STATES = 1 << 16
 CONTROLS = {"switch": ("trained", "made anew"), "router": ("router",)}
 """The possible origins of the weights above the counters."""
-LARGEST = 2**20
-"""Bounds, periods and windows are below this."""
+LARGEST = 2**20  # bounds, periods and windows are below this
 Values = tuple[int, ...]
 Step = Callable[[int, int, Values], tuple[int, int | None]]
 """(state, token, values after it) to the next state and its answer."""
@@ -244,11 +242,8 @@ class _Network:
     ) -> tuple[Values, int]:
         """Return what is held after a token, and the answer.
 
-        Args:
-            held: which switches were replaced, or where the content of each group of a router is.
-            token: the token.
-            channels: the form of every channel, and its factor.
-            counts: of the forms after the token; one at the edge of the window stands for more.
+        What is held says which switches were replaced, or where the content of each group of a router
+        is. A channel is a form and its factor; a count at the edge of the window stands for more.
         """
         low, high = self._phases(token, channels, counts)
         after = self._routed(held, low, high) if self.routes else self._switched(held, low, high)

@@ -26,10 +26,8 @@ from csprop.proof.verify_network import (
 )
 from csprop.tasks.base import Task
 
-BLUR, DRAWS = 1e-5, 4
-"""Random changes of weights and codes under which the machine must stay the same."""
-Leaving = tuple[tuple[int, ...], int]
-"""The codes of a state, and a token."""
+BLUR, DRAWS = 1e-5, 4  # random changes of weights and codes under which the machine must stay the same
+Leaving = tuple[tuple[int, ...], int]  # the codes of a state, and a token
 
 
 def verify_finite(
@@ -157,11 +155,7 @@ def _check_moves(
     moves: Sequence[tuple[int, int]],
     covered: set[tuple[int, int]],
 ) -> tuple[dict[Leaving, Move], Array]:
-    """Demand that the weights compute every move, with nothing near a tie in those that are covered.
-
-    Returns:
-        The covered moves, and the scores of all.
-    """
+    """Demand that the weights compute every move, with nothing near a tie where it is covered."""
     machine, known = proof.machine, dict[Leaving, Move]()
     starts = zip(network.start, network.codes, strict=True)
     begins = tuple(nearest(h, codes)[0] for h, codes in starts) == machine.places[0]

@@ -13,8 +13,7 @@ import numpy as np
 Array = np.ndarray
 DOUBT, RATIO = 1e-3, 5.0
 """Differences below DOUBT are not trusted; a gap must be RATIO times the snapping distance."""
-TIE = 0.99 * DOUBT
-"""Decisions that are nearer to a tie are refused; the rest is for rounding."""
+TIE = 0.99 * DOUBT  # decisions that are nearer to a tie are refused; the rest is for rounding
 TOLERANCE = 1e-3
 """Relative tolerance of stated distances, which another processor computes a little differently."""
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -87,7 +86,7 @@ def network_shapes(model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shape of every parameter of a model, by its name."""
     order, width, classes = planes(model), model["width"], model["num_classes"]
     features = width if model["decoder"] in ("complex", "phase") else order * width
-    shapes = {"embedding": (model["vocab_size"], order, width)}
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (model["vocab_size"], order, width)}
     shapes |= {"decoder.linear.weight": (classes, features)}
     if model["decoder"] == "complex":
         shapes |= {"decoder.projection": (2, classes), "decoder.bias": (classes,)}
@@ -164,10 +163,6 @@ def sigmoid(x: Array) -> Array:
     return 0.5 * (1 + np.tanh(x / 2))
 
 
-def softplus(x: Array) -> Array:
-    return np.logaddexp(0, x)
-
-
 def unit(h: Array, epsilon: float = 0.0) -> Array:
     """Return h / (|h| + ε) for each channel; 0 stays 0."""
     return h / (np.sqrt((h**2).sum(axis=0) + 1e-30) + epsilon)
@@ -176,13 +171,10 @@ def unit(h: Array, epsilon: float = 0.0) -> Array:
 class Move(NamedTuple):
     """The effect of a token."""
 
-    place: tuple[int, ...]
-    """The code of each layer after it."""
-    snaps: list[float]
-    """The distance of each layer's state from that code."""
+    place: tuple[int, ...]  # the code of each layer after it
+    snaps: list[float]  # the distance of each layer's state from that code
     scores: Array
-    gates: dict[int, float]
-    """In layers that round, the distance of the nearest decision from a tie."""
+    gates: dict[int, float]  # in layers that round, the distance of the nearest decision from a tie
 
 
 class Network:
@@ -226,13 +218,9 @@ class Network:
         """
         z = self.tensors["network.embedding"][token]
         reached, snaps, self._gates = [], [], {}
-        steps = {
-            "paper": self._paper, "rotor": self._rotor, "router": self._router,
-            "counter": self._counter, "switch": self._switch,
-        }  # fmt: skip
         for layer, cell in enumerate(self.cells):
             before = self.codes[layer][place[layer]]
-            h = steps[cell["kind"]](layer, z, before)
+            h = getattr(self, f"_{cell['kind']}")(layer, z, before)
             h = h / np.maximum(np.sqrt(((h / 2.0**60) ** 2).sum(axis=0)), 1)
             if cell.get("activation") == "step":
                 h = h * sigmoid(h)
@@ -252,11 +240,10 @@ class Network:
         cell, x = self.cells[layer], z
         if cell["rotate"] != "none":
             theta = np.pi * np.tanh(linear(self._own(layer, "angle.weight"), z[0]))
-            cos, sin = np.cos(theta), np.sin(theta)
-            turned = h if cell["rotate"] == "state" else z
-            turned = np.stack([cos * turned[0] - sin * turned[1], sin * turned[0] + cos * turned[1]])
+            (a, b), cos, sin = h if cell["rotate"] == "state" else z, np.cos(theta), np.sin(theta)
+            turned = np.stack([cos * a - sin * b, sin * a + cos * b])
             h, x = (turned, z) if cell["rotate"] == "state" else (h, turned)
-        gamma = softplus(self._linear(layer, "gate", z))
+        gamma = np.logaddexp(0, self._linear(layer, "gate", z))  # softplus
         alpha = {"softplus": gamma, "exp": np.exp(-gamma), "unit": 1.0}[cell["decay"]]
         entering = gamma * x
         if layer and cell["coupling_rank"]:
