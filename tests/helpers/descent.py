@@ -47,10 +47,13 @@ def make(config: CSPConfig, seed: int = 3) -> CSP:
     return net.train()
 
 
-def drawn(rows: int, steps: int, seed: int = 0, last: bool = False, classes: int = CLASSES) -> Rows:
+def drawn(
+    rows: int, steps: int, seed: int = 0, last: bool = False,
+    classes: int = CLASSES, vocabulary: int = VOCABULARY,
+) -> Rows:  # fmt: skip
     """Tokens, and labels of some steps; of a few rows none."""
     g = Generator().manual_seed(seed)
-    tokens = torch.randint(VOCABULARY, (rows, steps), generator=g)
+    tokens = torch.randint(vocabulary, (rows, steps), generator=g)
     labels = torch.randint(-2, classes, (rows, steps), generator=g).clamp(min=-1)
     if last:
         labels[:, :-1] = -1
@@ -92,13 +95,16 @@ def close(got: Tensor, want: Tensor, tolerance: float = 1e-8) -> None:
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
 
 
-def agree(net: CSP, recipe: Recipe, steps: int = 7, last: bool = False, taken: int = 10) -> None:
+def agree(
+    net: CSP, recipe: Recipe, steps: int = 7, last: bool = False, taken: int = 10, rows: int = 5
+) -> None:
     """Loss, norm, hits, all gradients of the first step, and the parameters after some steps."""
     other, descent = Torch(net, recipe), natively(net, recipe)
+    sizes = {"classes": net.config.num_classes, "vocabulary": net.config.vocab_size}
     for number in range(taken):
-        rows = drawn(5, steps, seed=number, last=last, classes=net.config.num_classes)
-        (found,) = take([(descent, rows, recipe.clip_norm)])
-        value, norm, hits, gradients = other.step(rows)
+        batch = drawn(rows, steps, seed=number, last=last, **sizes)
+        (found,) = take([(descent, batch, recipe.clip_norm)])
+        value, norm, hits, gradients = other.step(batch)
         if not number:
             assert (found.loss, found.norm) == pytest.approx((value, norm), rel=1e-9)
             assert (found.hits, found.taken) == (hits, True)

@@ -24,7 +24,7 @@ def some_resets(*sizes: int) -> Tensor:
 
 
 @EVERY
-def test_pieces_of_any_size_give_the_whole(name: str) -> None:
+def test_pieces_of_any_size_and_single_steps_give_the_whole(name: str) -> None:
     net = NETS[name](3)
     x = draw_inputs(net, 2, 40)
     want, end = run(net, x)
@@ -35,13 +35,6 @@ def test_pieces_of_any_size_give_the_whole(name: str) -> None:
             pieces.append(y)
         torch.testing.assert_close(torch.cat(pieces, dim=1), want, **CLOSE)
         torch.testing.assert_close(state, end, **CLOSE)
-
-
-@EVERY
-def test_single_steps_give_the_whole(name: str) -> None:
-    net = NETS[name](3)
-    x = draw_inputs(net, 2, 9)
-    want, end = run(net, x)
     state, steps = net.initial_state(2), []
     for each in x.unbind(1):
         y, state = step(net, each, state)
@@ -188,9 +181,13 @@ def test_copies_are_the_same_and_apart(name: str, make: Any) -> None:
 
 
 @EVERY
-@torch.no_grad()
-def test_a_long_input_stays_finite(name: str) -> None:
-    net = NETS[name](3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_long_input_stays_finite(name: str, dtype: torch.dtype) -> None:
+    net = NETS[name](3).to(dtype)
     y, state = run(net, draw_inputs(net, 1, 3000))
     assert y.isfinite().all()
     assert state.isfinite().all()
+    y.float().logsumexp(dim=2).mean().backward()
+    gradients = [each.grad for each in net.parameters() if each.grad is not None]
+    assert all(each.isfinite().all() for each in gradients)
+    assert any(each.any() for each in gradients)

@@ -1,8 +1,8 @@
-"""Layers that count: whole numbers, exact or refused; and switches, which move once."""
+"""Layers that count, exactly or not at all; switches, which move once; routers, soft in training."""
 
 import itertools
 import math
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator
 
-from csprop import CSP, Counter, CSPConfig, Switch, use_backend
+from csprop import CSP, Counter, CSPConfig, Router, Switch, use_backend
 from csprop.cells.counter import LARGEST, forms
-from csprop.cells.switch import SwitchBlock
+from csprop.cells.options import Shape
+from csprop.cells.router import RouterBlock, lead
 from csprop.errors import InputError
 from csprop.ops.counts import exact, whole
 
@@ -83,6 +84,16 @@ def test_a_count_is_right_up_to_the_last_whole_number_and_refused_beyond(
         assert stream.state[0, 0, 0, 0].item() == sign * limit
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_counts_in_half_precision_are_those_of_float32(dtype: torch.dtype) -> None:
+    """Neither type holds 2,500 and its neighbours."""
+    net, row = counting([0, 1, 0]), torch.ones(1, 2500, dtype=torch.int64)
+    _, want = net(row, return_state=True)
+    _, got = net.to(dtype)(row, return_state=True)
+    assert want[0, 0, 0, 0] == 2500
+    assert torch.equal(got[:, 0], want[:, 0])
+
+
 @pytest.mark.parametrize("wrong", [0.5, float("nan"), float("inf")])
 def test_what_is_no_sum_is_refused(wrong: float) -> None:
     counts, before, added = torch.ones(3, 1, 1, 2).unbind()
@@ -103,36 +114,6 @@ def test_seeds_that_train_together_are_refused_together() -> None:
     assert torch.func.vmap(scores)(stacked, tokens).shape == (2, 1, 2, 2)
     with pytest.raises(InputError, match="a count is not exact"):
         torch.func.vmap(scores)(stacked, torch.zeros(2, 1, 3, dtype=torch.int64))
-
-
-def test_a_switched_channel_keeps_its_point() -> None:
-    """It is at its start or at its point, and never goes back."""
-    net, seen = model(width=8), set()
-    latch = cast(SwitchBlock, net.layers[1])
-    torch.nn.init.zeros_(latch.gate.bias)  # some gates open late
-    tokens = torch.tensor(list(itertools.product(range(3), repeat=5)))
-    state = net.initial_state(len(tokens))
-    point = latch.point / latch.point.norm(dim=0)
-    before = torch.zeros(len(tokens), 8, dtype=torch.bool)
-    for token in tokens.unbind(1):
-        state, _ = net.step(state, token)
-        moved = (state[:, 1] - point).abs().amax(dim=1) < 1e-6
-        assert torch.where(moved, 0, (state[:, 1] - latch.start).abs().amax(dim=1)).max() < 1e-6
-        assert not (before & ~moved).any()
-        before, seen = moved, seen | set(moved.flatten().tolist())
-    assert seen == {False, True}
-
-
-def test_the_gradient_of_a_count_goes_to_every_step_before_it() -> None:
-    """The sum of the increments, as if they were not rounded."""
-    net = counting([1, -1, 0]).double()
-    tokens = torch.tensor([[0, 0, 1, 2, 0]])
-    block, z = net.layers[0], net.embedding.detach()[tokens].requires_grad_()
-    h, _ = block.recur(block.transition(z), block.start[None], None, None)
-    (h[0, :, 0, 0] * torch.tensor([1.0, 10, 100, 1000, 10000])).sum().backward()
-    assert z.grad is not None
-    assert z.grad[0, :, 0, 0].tolist() == [11111, 11110, 11100, 11000, 10000]
-    assert not z.grad[0, :, 1].any()
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3])
@@ -174,3 +155,53 @@ def test_a_first_layer_has_the_smallest_increments_and_tells_tokens_apart(
         assert torch.pdist(seen.flatten(1).detach()).min() > 0.05
     net(torch.arange(tokens)[None]).sum().backward()
     assert net.embedding.grad is None
+
+
+def routing(vocab: int = 3, seed: int = 0, width: int = 8, depth: int = 1, **options: Any) -> CSP:
+    sizes: dict[str, Any] = {"vocab_size": vocab, "num_classes": 2, "width": width, "depth": depth}
+    cell = Router(**{"places": 4, **options})
+    return CSP(CSPConfig(**sizes, cell=cell, decoder="linear"), Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("vocab", "width"), [(2, 1), (40, 4), (1000, 8)])
+def test_every_token_chooses_its_own_map(vocab: int, width: int) -> None:
+    """Also where there are more tokens than numbers in a row."""
+    for seed in range(3):
+        net = routing(vocab, seed, width=width, places=width)
+        scores, _ = net.routers[0].transition(net.embedding[None])
+        assert scores[0].argmax(dim=1).tolist() == list(range(vocab))
+
+
+def test_a_cold_column_is_the_hard_one() -> None:
+    net, tokens = routing(), torch.randint(3, (5, 20), generator=Generator().manual_seed(1))
+    hard = net.eval()(tokens)
+    distances = []
+    for temperature in (1.0, 0.1, 1e-3, 1e-6):
+        net.train().routers[0].temperature = temperature
+        distances.append(float((net(tokens) - hard).detach().abs().max()))
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 1e-4 < distances[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"maps": 2}, {"depth": 2}])
+def test_choices_of_maps_are_learned_unless_tokens_choose_themselves(
+    options: dict[str, Any],
+) -> None:
+    net, tokens = routing(**options), torch.randint(3, (4, 9), generator=Generator().manual_seed(4))
+    net.train()(tokens).square().sum().backward()
+    learned = {name for name, p in net.named_parameters() if p.grad is not None and p.grad.any()}
+    fixed = {"embedding", "blocks.0.keys.weight", "blocks.0.keys.bias"}
+    parameters = {name for name, _ in net.named_parameters()}
+    assert learned == (parameters if "maps" in options else parameters - fixed)
+
+
+def test_a_layer_without_tokens_needs_a_number_of_maps() -> None:
+    with pytest.raises(InputError, match="this layer has no tokens: choose a number of maps"):
+        RouterBlock(Router(places=4), Shape(8), Generator())
+    assert RouterBlock(Router(places=4, maps=5), Shape(8), Generator()).maps.shape == (5, 2, 4, 4)
+
+
+def test_the_lead_is_that_over_the_second_best() -> None:
+    scores = torch.tensor([[3.0, 1.0], [3.5, 1.0], [-2.0, 0.0]])
+    assert lead(scores, dim=0).tolist() == [0.5, 0.0]
+    assert lead(scores[:, :1], dim=1).tolist() == [torch.inf] * 3

@@ -5,7 +5,6 @@ wait for a device, also inside the operators of csprop.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -14,35 +13,16 @@ from torch import Generator, Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from csprop import CSP, Counter, CSPConfig, tasks, use_backend
+from csprop import CSP, Counter, Switch, use_backend
 from csprop.ops import counts, operators, route
-from csprop.training.presets import PRESETS, preset
 from tests.helpers import options
 from tests.helpers.options import vary
 
-ROTORS = ("parenthesis", "even-pairs", "group-A5", "group-S5")
-"""Tasks for which the preset `rotor` is another model than for parity."""
-
-
-def families() -> dict[str, CSPConfig]:
-    """The models of all presets, and one for every value of every option."""
-    named = [*((name, "parity") for name in PRESETS), *(("rotor", task) for task in ROTORS)]
-    configs = {f"cell {name}": options.config(cell) for name, cell in vary().items()}
-    for name, task in named:
-        layers = replace(preset(name, tasks.get(task)).model, width=6)
-        configs[f"{name} {task}"] = CSPConfig(**vars(layers), vocab_size=3, num_classes=2)
-    return configs
-
-
-FAMILIES = families()
-PRESET_MODELS = [name for name in FAMILIES if not name.startswith("cell ")]
+CONFIGS = {name: options.config(cell) for name, cell in vary().items()}
 
 
 def model(name: str) -> CSP:
-    return CSP(FAMILIES[name], Generator().manual_seed(1))
-
-
-COUNTING = {name for name, config in FAMILIES.items() if isinstance(config.cell, Counter)}
+    return CSP(CONFIGS[name], Generator().manual_seed(1))
 
 
 def inputs() -> tuple[Tensor, Tensor]:
@@ -58,7 +38,7 @@ def passes(net: CSP, tokens: Tensor, reset: Tensor) -> None:
     net.step(net.initial_state(2), tokens[:, 0])
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_every_tensor_is_made_where_the_model_is(name: str) -> None:
     with torch.device("meta"):
         net = model(name)
@@ -102,7 +82,7 @@ class Foreign(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - COUNTING))
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "counter"])
 def test_nothing_waits_for_a_device(name: str) -> None:
     net = model(name)
     with use_backend("torch"), Foreign(), _Calls():
@@ -119,7 +99,7 @@ def test_a_layer_that_counts_waits_once() -> None:
             seen.extend([func] if func.overloadpacket.__name__ in Foreign.REFUSED else [])
             return super().__torch_dispatch__(func, types, args, kwargs)
 
-    net = model("counter parity")
+    net = CSP(options.config(Counter(), cells=[Counter(), Switch()]))
     with use_backend("torch"), Counting():
         net(*inputs()[:1]).sum().backward()
     assert len(seen) == 1

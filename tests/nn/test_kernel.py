@@ -13,24 +13,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.nn.utils import prune
 
-from csprop import CSP, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop import CSP, Counter, CSPConfig, Paper, Rotor, use_backend
 from csprop.cells import Shape
 from csprop.cells.paper import PaperBlock
 from csprop.nn.kernel import propagate
 from csprop.ops import native
 from csprop.ops.native import model as models
+from tests.helpers.descent import CELLS
 from tests.helpers.options import config, configs, model, vary
-from tests.helpers.plain import passes_with_the_plain_kernel
+from tests.helpers.processor import in_threads, passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
-KINDS: dict[str, CSPConfig] = {
-    "paper": config(Paper(), depth=3),
-    "rotor": config(Rotor()),
-    "rotor of order 3": config(Rotor(order=3, recall=True)),
-    "router": config(Router()),
-    "counter and switch": config(Counter(), cells=[Counter(), Switch()]),
-}
+KINDS = {name: config(cells[0], cells=cells) for name, cells in CELLS.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -112,27 +107,6 @@ def test_rows_in_pieces_agree(kind: str, span: int, monkeypatch: pytest.MonkeyPa
         agree(model(KINDS[kind]).double(), 14, True, resets)
 
 
-@pytest.mark.parametrize("carries", [False, True])
-@pytest.mark.parametrize(
-    "cell", [Paper(norm="layer", h0="learned", coupling_rank=1), Paper(decay="exp")]
-)
-def test_gradcheck(cell: Paper, carries: bool) -> None:
-    """Of cells that do not round: a switch and a count have gradients that no difference shows."""
-    net = model(config(cell, width=2)).double()
-    names, parameters = zip(*net.named_parameters(), strict=True)
-    tokens, state, reset = draw(net, 2, 4)
-    leaves = [state.requires_grad_(carries), *(each.detach().requires_grad_() for each in parameters)]
-
-    def run(state: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        given = dict(zip(names, parameters, strict=True))
-        options = {"reset": reset, "return_state": True}
-        return functional_call(net, given, (tokens, state if carries else None), options)
-
-    with patch.object(models, "propagate", wraps=models.propagate) as kernel:
-        assert torch.autograd.gradcheck(run, leaves, atol=1e-5)
-    assert kernel.called
-
-
 @pytest.mark.parametrize("cell", [Rotor(), Rotor(order=3), Paper(decay="unit", norm="none")])
 def test_a_carried_state_beyond_every_limit_agrees(cell: Any) -> None:
     net = model(config(cell)).double()
@@ -181,28 +155,8 @@ def test_any_number_of_threads_and_any_strides_give_the_same_bits(kind: str) -> 
     expected = compute_bits(tokens, state, reset)
     strided = [each.transpose(0, 1).contiguous().transpose(0, 1) for each in (tokens, state, reset)]
     assert not any(each.is_contiguous() for each in strided)
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        try:
-            bits = compute_bits(*strided)
-        finally:
-            torch.set_num_threads(1)
+    for bits in in_threads(lambda: compute_bits(*strided)):
         assert all(torch.equal(x, y) for x, y in zip(bits, expected, strict=True))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_steps_through_the_same_model(kind: str) -> None:
-    """With hard maps, also of a model in training; weights that change later do not matter."""
-    net = model(KINDS[kind]).double()
-    tokens, *_ = draw(net, 1, 9)
-    with use_backend("torch"), torch.no_grad():
-        want, last = net.eval()(tokens, return_state=True)
-    stream = net.train().stream()
-    with torch.no_grad():
-        net.embedding.zero_()
-    steps = torch.stack([stream.step(token) for token in tokens[0].tolist()])
-    torch.testing.assert_close(steps, want[0], rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(stream.state, last, rtol=1e-9, atol=1e-9)
 
 
 def test_hard_maps_are_the_kernels_without_gradients_alone() -> None:
@@ -274,6 +228,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "part around a part": lambda net: setattr(net.blocks[0], "gate", Around(net.blocks[0].gate)),
     "decoder": lambda net: setattr(net.decoder, "linear", Around(net.decoder.linear)),
     "method of a block": lambda net: setattr(net.blocks[0], "finish", lambda h, z, before=None: z),
+    "weight that a hook sets": lambda net: prune.l1_unstructured(net.blocks[0].angle, "weight", 0.5),
     "shape of a parameter": lambda net: setattr(
         net.blocks[0], "skip", nn.Parameter(torch.tensor([5.0]))
     ),
@@ -295,19 +250,6 @@ def test_a_part_that_was_changed_does_the_same_as_in_torch(how: str) -> None:
         assert not torch.allclose(scores, before, atol=1e-3)
     torch.testing.assert_close(scores, want)
     torch.testing.assert_close(steps, want[0])
-
-
-def test_pruned_and_normalised_parts_learn() -> None:
-    """torch's utilities that set a weight in a hook, before every call."""
-    net, tokens = model(KINDS["paper"]), torch.tensor([[0, 1, 2, 1]])
-    block: Any = net.blocks[0]
-    prune.l1_unstructured(block.angle, "weight", amount=0.5)
-    nn.utils.spectral_norm(block.gate)
-    for _ in range(2):
-        net.zero_grad()
-        net(tokens).square().sum().backward()
-        assert block.angle.weight_orig.grad is not None
-        assert block.gate.weight_orig.grad.any()
 
 
 def test_whoever_looks_on_sees_torch_operations() -> None:

@@ -9,26 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
-from csprop import CSP, Cell, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
+from csprop import CSP, CSPConfig, Paper, use_backend
 from csprop.errors import InputError
 from csprop.nn.kernel import every_score, row_scores
 from csprop.ops import native
 from csprop.ops.native import library
 from csprop.ops.native import model as models
+from tests.helpers.descent import CELLS, CLASSES
 from tests.helpers.options import config, configs
 from tests.helpers.options import model as make
-from tests.helpers.plain import passes_with_the_plain_kernel
+from tests.helpers.processor import in_threads, passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
-
-CLASSES = 4
-CELLS: dict[str, list[Cell]] = {
-    "paper": [Paper(coupling_rank=2)] * 2,
-    "rotor": [Rotor()],
-    "rotor of order 4": [Rotor(order=4, recall=True)],
-    "router": [Router(places=3)],
-    "counter and switch": [Counter(), Switch()],
-}
 
 
 def model(name: str, vocabulary: int = 3, width: int = 9) -> CSP:
@@ -112,18 +104,6 @@ def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype, token: int) -
             continue
         with pytest.raises(InputError, match=f"holds whole numbers up to ±{limit:,}"):
             every_score(net, 2, 10)
-
-
-def in_threads(compute: Any) -> list[Any]:
-    """The results with one, two and three threads."""
-    results = []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        try:
-            results.append(compute())
-        finally:
-            torch.set_num_threads(1)
-    return results
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -8,10 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Generator, Tensor
+from torch import Tensor, nn
 
 from csprop import CSP, CSPConfig, Paper, Rotor, use_backend
 from csprop.errors import InputError
+from csprop.nn.kernel import row_scores, why_not
 from csprop.ops import native
 from csprop.ops.native import model as models
 from csprop.ops.native.model import Rows
@@ -20,6 +21,7 @@ from csprop.training.presets import Recipe
 from csprop.training.steps import loss
 from tests.helpers.descent import (
     CELLS,
+    VOCABULARY,
     Torch,
     agree,
     close,
@@ -30,7 +32,7 @@ from tests.helpers.descent import (
     small,
 )
 from tests.helpers.options import config, configs, vary
-from tests.helpers.plain import passes_with_the_plain_kernel
+from tests.helpers.processor import in_threads, passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -80,13 +82,6 @@ def test_what_is_not_trained_does_not_decay(name: str) -> None:
     assert "blocks.0.keys.weight" not in trained
     for key, each in net.state_dict().items():
         assert torch.equal(each, before[key]) == (key not in trained), key
-
-
-@pytest.fixture
-def in_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of more than two steps go in pieces."""
-    monkeypatch.setattr(models, "WHOLE", 2)
-    monkeypatch.setattr(models, "SPAN", request.param)
 
 
 @pytest.mark.parametrize("name", vary())
@@ -157,12 +152,7 @@ def test_steps_are_the_same_bits_with_any_number_of_threads(name: str, dtype: to
         return bits([model(name).to(dtype)], [drawn(150, 40)])
 
     found, tensors = run()
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        try:
-            again, same = run()
-        finally:
-            torch.set_num_threads(1)
+    for again, same in in_threads(run):
         assert again == found
         assert all(torch.equal(x, y) for x, y in zip(same, tensors, strict=True))
 
@@ -210,14 +200,10 @@ def test_rows_in_parts_have_the_gradient_of_all_rows(name: str) -> None:
 
 
 GROWING = [
-    Paper(),
-    Paper(rotate="state"),
-    Paper(rotation="per_channel", gate="per_channel"),
-    Paper(activation="step"),
-    Paper(norm="none"),
+    Paper(), Paper(rotate="state"), Paper(rotation="per_channel", gate="per_channel"),
+    Paper(activation="step"), Paper(norm="none"), Paper(norm="layer", coupling_rank=2),
     Paper(norm="none", activation="none", rotate="state", rotation="per_channel"),
-    Paper(norm="layer", coupling_rank=2),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("cell", GROWING)
@@ -260,10 +246,13 @@ def test_counts_that_are_not_exact_are_refused(dtype: torch.dtype) -> None:
         assert all(map(torch.equal, before, net.parameters()))
 
 
-@pytest.mark.parametrize("in_pieces", [2, 1000], indirect=True)
-@pytest.mark.usefixtures("in_pieces")
-def test_gradients_that_a_growing_state_passes_back_are_bounded_alike() -> None:
+@pytest.mark.parametrize("span", [2, 1000])
+def test_gradients_that_a_growing_state_passes_back_are_bounded_alike(
+    span: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """δ of 20 and inputs of nothing: the gradient of the first state would be 20^40."""
+    monkeypatch.setattr(models, "WHOLE", 2)
+    monkeypatch.setattr(models, "SPAN", span)
     cell = Paper(rotate="none", skip=False, activation="none", norm="none", h0="learned")
     net = make(config(cell, depth=1, decoder="linear"))
     block: Any = net.layers[0]
@@ -317,12 +306,6 @@ def test_a_step_that_is_not_finite_changes_nothing(where: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(kept, state, strict=True))
 
 
-def test_no_label_at_all_is_no_step() -> None:
-    ((tokens, labels),) = drawn(3, 4)
-    (found,) = take([(natively(small(), Recipe()), [(tokens, labels * 0 - 1)], 1.0)])
-    assert not found.taken
-
-
 def test_labels_that_are_not_contiguous_are_read_right() -> None:
     ((tokens, labels),) = drawn(6, 5)
     strided = (tokens.mT.contiguous().mT, torch.stack([labels, labels * 0], dim=-1)[..., 0])
@@ -338,14 +321,66 @@ def test_the_plain_kernel_learns_the_same() -> None:
 
 def test_a_large_vocabulary_learns_as_with_autograd() -> None:
     """Most of its tokens are in no batch; chunks share their gradients' memory."""
-    generator = Generator().manual_seed(0)
-    net = CSP(CSPConfig(vocab_size=700, num_classes=3, width=4, depth=2), generator).double()
-    other, descent = Torch(net, Recipe()), natively(net, Recipe())
-    tokens = torch.randint(700, (40, 30), generator=generator)
-    rows = [(tokens, tokens % 3)]
-    for _ in range(3):
-        (found,) = take([(descent, rows, 1.0)])
-        value, norm, hits, _ = other.step(rows)
-        assert (found.loss, found.norm, found.hits) == pytest.approx((value, norm, hits), rel=1e-8)
-    for got, want in zip(net.parameters(), other.net.parameters(), strict=True):
-        close(got, want, 1e-6)
+    agree(make(config(Paper(), vocab_size=700, width=4)), Recipe(), steps=30, taken=3, rows=40)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("value", [VOCABULARY + 1, 99, 10**12])
+def test_a_token_or_a_label_out_of_range_is_refused(place: int, value: int) -> None:
+    rows = drawn(3, 4)
+    rows[0][place][1, 2] = value
+    with pytest.raises(InputError, match="outside of its range"):
+        take([(natively(small(), Recipe()), rows, 1.0)])
+
+
+def test_a_model_that_the_kernel_does_not_train_is_named() -> None:
+    def says(reason: str, change: Any) -> None:
+        net = small()
+        change(net)
+        assert reason in why_not(net), reason
+
+    assert why_not(nn.Linear(2, 2)) == "the model is not a CSP"
+    assert why_not(type("Own", (CSP,), {})(small().config)) == "the model is not a CSP"
+    says("hook", lambda net: net.embedding.register_hook(lambda gradient: gradient))
+    says("hook", lambda net: net.embedding.register_post_accumulate_grad_hook(lambda _: None))
+    says("hook", lambda net: net.blocks[0].register_forward_hook(lambda *_: None))
+    says("replaced", lambda net: setattr(net, "decoder", nn.Sequential(net.decoder)))
+    says("one type", lambda net: net.to(torch.bfloat16))
+    says("one type", lambda net: net.decoder.float())
+    skip = nn.Parameter(torch.tensor([0.3], dtype=torch.float64))
+    says("not those that it was made with", lambda net: setattr(net.blocks[1], "skip", skip))
+    says("not trained", lambda net: net.embedding.requires_grad_(False))
+    with use_backend("torch"):
+        says("the backend is torch", lambda net: None)
+    with torch.autocast("cpu"):
+        says("autocast is on", lambda net: None)
+    handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    says("hook", lambda net: None)
+    handle.remove()
+    assert not why_not(small())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [
+        (torch.zeros(4, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.int64)),
+        (torch.zeros(2, 7, dtype=torch.int32), torch.zeros(2, 7, dtype=torch.int64)),
+        (torch.zeros(2, 7, dtype=torch.int64), torch.zeros(2, 7)),
+        (torch.zeros(7, dtype=torch.int64), torch.zeros(7, dtype=torch.int64)),
+    ],
+)
+def test_rows_of_other_types_or_shapes_are_refused(tokens: Tensor, labels: Tensor) -> None:
+    net = small()
+    with pytest.raises(InputError, match="int64 tensors of one shape"):
+        take([(natively(net, Recipe()), [(tokens, labels)], 1.0)])
+    with pytest.raises(InputError, match="int64 tensors of one shape"):
+        row_scores(net, tokens, labels)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_rows_without_a_label_change_nothing(rows: int) -> None:
+    net, tokens = small(), torch.zeros(rows, 4, dtype=torch.int64)
+    before = copy.deepcopy(net.state_dict())
+    (found,) = take([(natively(net, Recipe()), [(tokens, tokens - 1)], 1.0)])
+    assert not found.taken
+    assert all(torch.equal(before[name], each) for name, each in net.state_dict().items())

@@ -21,6 +21,8 @@ TOKENS = [2, 0, 1, 1, 2, 0]
 BACKENDS = ["torch"] if native.WHY_NOT else ["torch", "native"]
 Vector = list[complex]
 Weights = dict[str, Any]
+Step = tuple[Vector, Vector]
+"""The output and the next state."""
 
 
 def softplus(x: float) -> float:
@@ -77,7 +79,7 @@ def bounded(value: complex) -> complex:
     return value / max(1.0, abs(value) / 2**20)  # the project's limit, where no norm holds it
 
 
-def paper(cell: Paper, weights: Weights, z: Vector, h: Vector, extra: Vector) -> tuple[Vector, Vector]:
+def paper(cell: Paper, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     theta = [0.0] * len(z)
     if cell.rotate != "none":
         angles = [math.pi * math.tanh(v) for v in matvec(weights["angle.weight"], [c.real for c in z])]
@@ -100,7 +102,7 @@ def paper(cell: Paper, weights: Weights, z: Vector, h: Vector, extra: Vector) ->
     return out, state
 
 
-def rotor(cell: Rotor, weights: Weights, z: Vector, h: Vector, extra: Vector) -> tuple[Vector, Vector]:
+def rotor(cell: Rotor, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     angles, deltas = linear(weights, "angle", z), linear(weights, "gate", z)
     state = [
         cmath.exp(1j * angle) * past if delta > 0 else unit(c)
@@ -113,11 +115,10 @@ def rotor(cell: Rotor, weights: Weights, z: Vector, h: Vector, extra: Vector) ->
     return out, state
 
 
-def router(
-    cell: Router, weights: Weights, z: Vector, h: Vector, extra: Vector
-) -> tuple[Vector, Vector]:
+def router(cell: Router, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     """What is in each place, at the place to which the map that the input chooses sends it."""
-    chosen = weights["maps"][largest(linear_of_maps(weights, z))]
+    scores = matvec(weights["keys.weight"], planes(z), weights["keys.bias"])
+    chosen = weights["maps"][largest(scores)]
     places, moved = cell.places or len(z), [0j] * len(z)
     for group, logits in enumerate(chosen):
         for source in range(places):
@@ -126,27 +127,19 @@ def router(
     return moved, moved
 
 
-def linear_of_maps(weights: Weights, z: Vector) -> list[float]:
-    return matvec(weights["keys.weight"], planes(z), weights["keys.bias"])
-
-
-def counter(
-    cell: Counter, weights: Weights, z: Vector, h: Vector, extra: Vector
-) -> tuple[Vector, Vector]:
+def counter(cell: Counter, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     state = [past + round(c.real) for past, c in zip(h, z, strict=True)]
     skip = [sigmoid(g) for g in weights["skip"]]
     return [unit(new + g * c) for new, g, c in zip(state, skip, z, strict=True)], state
 
 
-def switch(
-    cell: Switch, weights: Weights, z: Vector, h: Vector, extra: Vector
-) -> tuple[Vector, Vector]:
+def switch(cell: Switch, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     deltas, targets = linear(weights, "gate", z), points(weights["point"])
     state = [h[d] if deltas[d] > 0 else targets[d] for d in range(len(z))]
     return [bounded(state[d] + sigmoid(weights["skip"][d]) * z[d]) for d in range(len(z))], state
 
 
-STEPS: dict[type, Callable[..., tuple[Vector, Vector]]] = {
+STEPS: dict[type, Callable[..., Step]] = {
     Paper: paper, Rotor: rotor, Router: router, Counter: counter, Switch: switch,
 }  # fmt: skip
 
@@ -232,16 +225,3 @@ def test_every_single_option_equals_the_transcription(name: str, decoder: str) -
 @given(config=configs(order=2))
 def test_options_in_any_combination_equal_the_transcription(config: CSPConfig) -> None:
     agree(config)
-
-
-@pytest.mark.parametrize("cell", [Paper(), Paper(norm="layer", h0="learned", coupling_rank=2)])
-def test_the_transcription_notices_a_wrong_weight(cell: Cell) -> None:
-    """Of the cell without rounded gates, which hide a small change."""
-    model = options.model(options.config(cell, 3))
-    before = transcribe(model, TOKENS)
-    for name, parameter in model.named_parameters():
-        with torch.no_grad():
-            parameter.view(-1)[0] += 0.01
-        after = transcribe(model, TOKENS)
-        assert abs(before[-1][0] - after[-1][0]) > 1e-9, name
-        before = after

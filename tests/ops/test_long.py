@@ -109,15 +109,6 @@ def test_any_number_of_threads_gives_the_same_bits(
         torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradcheck_along_a_random_direction(kind: tuple[int, ...]) -> None:
-    a, u, h0, reset = draw(1, LONG // max(1, kind[0] // 2), kind)
-    leaves = [each.requires_grad_() for each in (a, u, h0)]
-    torch.set_num_threads(2)
-    check = torch.autograd.gradcheck
-    assert check(lambda a, u, h0: scan(a, u, h0, reset)[0], leaves, fast_mode=True)
-
-
 def test_results_that_begin_inside_a_line_are_right() -> None:
     a, u, h0, reset = draw(1, LONG, (2, WIDTH))
     h = torch.full((u.numel() + 1,), math.nan, dtype=u.dtype)[1:].view_as(u)

@@ -1,4 +1,4 @@
-"""The compiled library: how it is found and called, and its scan; and models as torch traces them."""
+"""The compiled library: how it is found and called; and models as torch traces them."""
 
 import math
 import os
@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator
 
-from csprop import Counter, Paper, Rotor, Switch, scan, use_backend
 from csprop.ops import native
 from csprop.ops.native import library
 from csprop.ops.native.library import Arguments, structures
-from tests.helpers.options import config, model
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
@@ -60,32 +57,6 @@ def test_why_there_is_no_library(tmp_path: Path) -> None:
     assert library.load(tmp_path)[1].startswith("cannot be loaded: ")
 
 
-def test_nan_stays_nan() -> None:
-    u = torch.tensor([0.0, math.nan, 1.0])[None, :, None, None].repeat(1, 1, 2, 2)
-    h, _ = scan(torch.ones(1, 3, 1, 1), u)
-    assert h[0, 0].isfinite().all()
-    assert h[0, 1:].isnan().all()
-
-
-def test_the_scan_for_any_processor_equals_the_reference() -> None:
-    code = (
-        "import torch, csprop\n"
-        "from csprop.ops import native\n"
-        "assert native.TARGET == 'plain', native.TARGET\n"
-        "for m in (2, 3, 4, 5, 7):\n"
-        "    u = torch.randn(2, 40, m, 9).double()\n"
-        "    for planes in ((1, 9), (m, m, 1), (m, m, 9)):\n"
-        "        a = (torch.randn(2, 40, *planes).double() / m).requires_grad_()\n"
-        "        results = []\n"
-        "        for backend in ('reference', 'native'):\n"
-        "            with csprop.use_backend(backend):\n"
-        "                h, _ = csprop.scan(a, u)\n"
-        "                results.append([h, *torch.autograd.grad(h.square().sum(), a)])\n"
-        "        torch.testing.assert_close(*results)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CSPROP_PLAIN": "1"})
-
-
 @pytest.mark.parametrize(
     "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
 )
@@ -95,26 +66,6 @@ def test_compile_and_export_trace_a_model(kind: str, backend: str) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.helpers.tracing", kind, backend]
     root = Path(__file__).parents[2]
     subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
-
-
-@pytest.mark.parametrize("backend", ["torch", "native"])
-@pytest.mark.parametrize("cells", [[Paper()] * 2, [Rotor()], [Counter(), Switch()]])
-def test_vmap_over_models_is_each_model_alone(cells: list[Paper], backend: str) -> None:
-    nets = [model(config(cells[0], cells=cells, width=4), seed) for seed in range(3)]
-    tokens = torch.randint(3, (3, 2, 20), generator=Generator().manual_seed(0))
-    stacked, _ = torch.func.stack_module_state(nets)  # pyright: ignore
-    with use_backend(backend):
-        got = torch.func.vmap(lambda p, x: torch.func.functional_call(nets[0], p, (x,)))(
-            stacked, tokens
-        )
-        got.square().mean().backward()
-        for i, net in enumerate(nets):
-            want = net(tokens[i])
-            torch.testing.assert_close(got[i], want)
-            (want.square().mean() / 3).backward()
-            for part, parameter in net.named_parameters():
-                if parameter.grad is not None:
-                    torch.testing.assert_close(stacked[part].grad[i], parameter.grad)
 
 
 def test_a_shortage_of_memory_is_an_exception() -> None:

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from csprop import use_backend
@@ -76,27 +74,6 @@ def test_all_ways_agree_with_a_walk(steps: int, resets: bool, backend: str) -> N
         torch.testing.assert_close(route.soft(as_maps(targets), **given), want)
 
 
-@settings(max_examples=60)
-@given(
-    seed=st.integers(0, 2**31), steps=st.integers(1, 40), cut=st.integers(0, 40),
-    resets=st.booleans(), backend=st.sampled_from(BACKENDS),
-)  # fmt: skip
-def test_a_state_is_carried_on(seed: int, steps: int, cut: int, resets: bool, backend: str) -> None:
-    given, cut = arguments(seed, steps, resets=resets), min(cut, steps)
-    targets = drawn_targets(seed)
-    timed = {name: given[name] for name in ("choice", "reset") if given[name] is not None}
-
-    def part(where: slice, h0: Tensor) -> Tensor:
-        cuts = {name: value[:, where] for name, value in timed.items()}
-        return route.hard(targets, **given | cuts | {"h0": h0})
-
-    with use_backend(backend):
-        first = part(slice(None, cut), given["h0"])
-        middle = first[:, -1] if cut else given["h0"]
-        both = torch.cat([first, part(slice(cut, None), middle)], dim=1)
-    torch.testing.assert_close(both, walked(targets, given))
-
-
 def drawn_maps(seed: int) -> Tensor:
     draws = Generator().manual_seed(seed)
     logits = torch.randn(COUNT, GROUPS, PLACES, PLACES, generator=draws, dtype=torch.float64)
@@ -133,18 +110,6 @@ def test_soft_gradients_are_those_of_the_reference(
         given["weights"] = torch.softmax(scores, dim=2)
     want = with_gradients("reference", drawn_maps(5), given)
     torch.testing.assert_close(with_gradients(backend, drawn_maps(5), given), want)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_soft_gradients_are_right(backend: str) -> None:
-    given = arguments(6, 4, batch=2, resets=True)
-
-    def states(maps: Tensor, h0: Tensor, start: Tensor) -> Tensor:
-        with use_backend(backend):
-            return route.soft(maps, given["choice"], h0, given["reset"], start)
-
-    leaves = [drawn_maps(6), given["h0"], given["start"]]
-    assert torch.autograd.gradcheck(states, [each.requires_grad_() for each in leaves])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
