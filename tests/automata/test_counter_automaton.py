@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from csprop.automata.arrows import counter_names, describe_views, rules
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.drawing import draw
-from csprop.automata.export import to_dot, to_json, to_python
-from csprop.automata.sources import read_automaton, to_automaton
-from csprop.errors import InputError
+from csprop.automata.export import to_dot, to_python
 from tests.automata.test_counting import counter_automata
-from tests.automata.test_export import GCC, build_library, programs, says
+from tests.automata.test_export import GCC, build_library, says
 from tests.helpers.counters import LANGUAGES, plain, plain_step
 
 RELAXED = settings(
@@ -43,36 +41,7 @@ def test_the_document_of_brackets() -> None:
     }
 
 
-def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_numbers(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "brackets.json"
-    path.write_text(to_json(brackets()), encoding="utf-8")
-    assert read_automaton(path) == to_automaton(brackets()) == brackets()
-    plain = LANGUAGES["too many"].machine
-    assert to_automaton(plain) == CounterAutomaton.from_machine(plain, "01", "012")
-    path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
-    with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
-        read_automaton(path)
-
-
 # Programs.
-
-
-@pytest.mark.parametrize("name", LANGUAGES)
-def test_languages_in_programs(tmp_path: Path, name: str) -> None:
-    language = LANGUAGES[name]
-    vocab, classes = "abcd"[: language.machine.symbols], ("no", "yes", "too many")
-    automaton = CounterAutomaton.from_machine(language.machine.reduce(), vocab, classes)
-    sequences = [
-        sequence
-        for length in range(1, 9 if len(vocab) < 4 else 6)
-        for sequence in itertools.product(range(len(vocab)), repeat=length)
-    ]
-    text = "\n".join("".join(vocab[token] for token in sequence) for sequence in sequences)
-    expected = "".join(f"{classes[language.truth(sequence)]}\n" for sequence in sequences)
-    for command in programs(automaton, tmp_path):
-        assert says(command, text.encode()) == (0, expected.encode(), "")
 
 
 def test_python_counts_without_end() -> None:

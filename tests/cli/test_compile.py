@@ -1,7 +1,6 @@
 """`csprop compile`, and every verb on the run that it writes."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -84,13 +83,6 @@ def test_a_run_is_not_overwritten(door: Path, shell: Shell) -> None:
     assert said == "csprop compile: run: already holds a run: choose another --out\n"
     shell.refuse("train", "--resume", "--out", "run")  # there is nothing to resume
     assert (door / "config.json").read_bytes() == before
-
-
-def test_a_copy_elsewhere_still_holds(door: Path, shell: Shell) -> None:
-    shutil.copytree(door, "copy")
-    Path("door.json").unlink()  # the machine is in the configuration
-    shell("certify", "copy", "--check")
-    assert csprop.load("copy").locked is not None
 
 
 def test_a_machine_that_counts(shell: Shell) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 import csprop
 from csprop.automata.counting import CounterMachine
-from csprop.automata.export import FORMATS
 from csprop.automata.machine import Machine
 from csprop.cli.main import main
 from csprop.errors import InputError
@@ -102,18 +99,6 @@ def test_it_is_said_why_the_machine_counts() -> None:
     assert learned.run is not None
     result: Any = learned.run.result
     assert result.verdict.counting.longer == found.longer
-
-
-def test_the_exported_program_counts_too(tmp_path: Path) -> None:
-    rows, labels, _ = bracket_rows(800, seed=3)
-    learned = csprop.learn(rows, labels)
-    path = tmp_path / "brackets.py"
-    path.write_text(FORMATS["python"](learned.machine), encoding="utf-8")
-    lines = "\n".join(["()" * 50, "(" * 100 + ")" * 100, "(" * 100 + ")" * 101 + "("])
-    done = subprocess.run(
-        [sys.executable, str(path)], input=lines, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["yes", "yes", "no"]
 
 
 @pytest.mark.parametrize("name", ["parenthesis", "parenthesis-words", "majority", "anbn"])

@@ -9,12 +9,9 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless
 from csprop.data.draws import NumpyDraws
 from csprop.errors import InputError
-from csprop.tasks.base import every_sequence
 from csprop.tasks.brackets import Interleaved, Nested
 from csprop.tasks.near import members, near
-from csprop.training.config import configure
 
-LONGEST = {2: 12, 3: 8, 4: 7}
 """All sequences up to this length are tried, by the number of tokens."""
 CONTROL = {
     # States of the control, and counters. A state for each answer while all is right, one for wrong.
@@ -34,16 +31,6 @@ CONTROL = {
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-@pytest.mark.parametrize("name", CONTROL)
-def test_the_machine_means_what_the_task_says_on_every_short_sequence(name: str) -> None:
-    task = tasks.get(name)
-    machine = task.counting
-    assert machine is not None
-    for length in range(1, LONGEST[len(task.vocab)] + 1):
-        every = every_sequence(len(task.vocab), length)
-        assert machine.run(every.numpy())[:, -1].tolist() == list(map(task.truth, every.tolist()))
 
 
 @pytest.mark.parametrize(("name", "sizes"), CONTROL.items())
@@ -115,12 +102,6 @@ def test_examples_of_few_strings_have_all_lengths_up_to_the_one_that_is_asked_fo
     texts = {task.text(row[:length]) for row, length, last in rows if last}
     assert texts == {"a" * n + "b" * n for n in range(1, 6)}
     assert torch.equal(given.tokens, task.examples(400, 10, seeded()).tokens)
-
-
-def test_training_draws_at_the_length_of_the_task() -> None:
-    assert configure("anb2n").recipe.length == 18
-    assert configure("anbn").recipe.length == configure("parity").recipe.length == 16
-    assert configure("anb2n", length=12).recipe.length == 12
 
 
 def test_interleaved_strings_are_balanced_and_use_both_kinds() -> None:

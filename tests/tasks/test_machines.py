@@ -165,36 +165,12 @@ def test_a_task_of_one_s_own_may_not_take_a_name(name: str) -> None:
     assert tasks.resolve(own) is own
 
 
-def test_parenthesis_has_a_state_for_every_depth() -> None:
-    task, states = tasks.get("parenthesis"), {0}
-    for _ in range(50):
-        states |= {task.step(state, token) for state in states for token in (0, 1)}
-    assert states == set(range(-1, 51))
-
-
 def test_even_pairs_are_pairs_of_different_neighbours_an_even_number_of_times() -> None:
     task = tasks.get("even-pairs")
     for sequence in every_sequence(2, 8).tolist():
         changes = sum(one != other for one, other in pairwise(sequence))
         assert task.classes[task.truth(sequence)] == ("no" if changes % 2 else "yes")
     assert task.classes[task.answer(task.start())] == "yes"
-
-
-@pytest.mark.parametrize(
-    ("names", "order", "depth"),
-    [
-        (["parity", "mod3", "mod3-residue", "cycle-nav", "flip-flop", "mod3-reset"], 2, 1),
-        (["group-C2", "group-C60", "group-C60-8", "group-C60-all"], 2, 1),
-        (["even-pairs"], 2, 2),
-        (["parenthesis"], 2, 2),
-        (["group-S3", "group-A4", "group-S4", "group-A5", "group-S4-all", "group-A5-all"], 3, 1),
-        (["group-S5", "group-S5-all", "group-S5-32"], 5, 1),
-        (["group-S3xS3", "group-S3xS3-all"], 3, 1),
-    ],
-)
-def test_what_a_task_asks_of_a_model(names: list[str], order: int, depth: int) -> None:
-    for name in names:
-        assert (tasks.get(name).order, tasks.get(name).depth) == (order, depth), name
 
 
 @pytest.mark.parametrize("name", STATES)
