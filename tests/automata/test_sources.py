@@ -17,7 +17,7 @@ import csprop
 from csprop import Automaton
 from csprop.automata.automaton import AnyAutomaton, automaton_from_json
 from csprop.automata.machine import Machine
-from csprop.automata.sources import read_automaton, to_automaton
+from csprop.automata.sources import to_automaton
 from csprop.errors import InputError
 from tests.automata.test_automaton import parity
 from tests.automata.test_counter_automaton import brackets
@@ -176,17 +176,6 @@ def test_a_bad_file_is_one_sentence(
     assert said.err.count("\n") == 1
     assert complaint in said.err
     assert not out.exists()
-
-
-def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
-    for path, complaint in (
-        (tmp_path / "none.json", "there is no such file"),
-        (tmp_path, "it is not a regular file"),
-        (Path("/dev/zero"), "it is not a regular file"),
-        (Path("a\0b"), "no file can have this name"),
-    ):
-        with pytest.raises(InputError, match=complaint):
-            read_automaton(path)
 
 
 # Documents.

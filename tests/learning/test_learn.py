@@ -189,8 +189,6 @@ def test_a_task_is_proven_or_refuted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("no-such-task",), "no-such-task"),
-        ((["01", "10"], ["a"]), "one label for each sequence"),
         ((["01", "10"], ["a", "b"]), "cannot be split"),
         ((["01", "1", "0"], ["a", "a", "a"]), "two classes"),
     ],

@@ -10,7 +10,7 @@ from csprop.automata.walk import Endless
 from csprop.data.draws import NumpyDraws
 from csprop.errors import InputError
 from csprop.tasks.brackets import Interleaved, Nested
-from csprop.tasks.near import members, near
+from csprop.tasks.near import near
 
 """All sequences up to this length are tried, by the number of tokens."""
 CONTROL = {
@@ -125,15 +125,6 @@ def test_a_near_miss_differs_in_one_place_or_in_two_neighbours() -> None:
     assert np.array_equal(changed, near(rows, 3, NumpyDraws(1)))
     assert near(rows[:, :1], 3, NumpyDraws(0)).shape == (500, 1)
     assert near(rows[:0], 3, NumpyDraws(0)).shape == (0, 9)
-
-
-def test_members_of_a_class_are_drawn_uniformly() -> None:
-    machine = tasks.get("nested-3").machine
-    drawn = members(machine, 1, 3000, 4, NumpyDraws(0))
-    keys, counts = np.unique(drawn, axis=0, return_counts=True)
-    # ()(), (()) and so on: two shapes, and two kinds for each of two pairs.
-    assert len(keys) == 8
-    assert ((counts - 375) ** 2 / 375).sum() < 7 + 5 * 14**0.5
 
 
 def test_before_the_first_token_there_is_no_answer_if_no_state_stands_for_it() -> None:

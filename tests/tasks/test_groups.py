@@ -69,14 +69,6 @@ def test_words_of_one_length_reach_every_class(group: str) -> None:
 
 
 @pytest.mark.parametrize("group", SIZES)
-def test_a_token_of_all_is_the_class_of_its_name(group: str) -> None:
-    task = tasks.get(f"group-{group}-all")
-    assert task.words
-    assert task.vocab == task.classes
-    assert [task.truth([token]) for token in range(len(task.vocab))] == list(range(SIZES[group]))
-
-
-@pytest.mark.parametrize("group", SIZES)
 def test_all_pairs_are_products_of_matrices_in_the_order_of_reading(group: str) -> None:
     """A word of two tokens, p and then g, is the matrix product g·p: the later one on the left."""
     task = tasks.get(f"group-{group}-all")

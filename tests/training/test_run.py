@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -241,22 +240,6 @@ def test_the_paper_keeps_focal_loss_for_parenthesis(tmp_path: Path) -> None:
 
 
 # Files of rows.
-
-
-def test_training_on_a_file_with_rows_of_many_lengths(tmp_path: Path) -> None:
-    draw = random.Random(0)
-    rows = ["".join(draw.choice("ab") for _ in range(draw.randint(1, 9))) for _ in range(300)]
-    content = "".join(f"{row},{'odd' if row.count('b') % 2 else 'even'}\n" for row in rows)
-    (tmp_path / "events.csv").write_text(content)
-    run = csprop.train(tmp_path / "events.csv", out=tmp_path / "r", epochs=30)
-    assert run.result is not None
-    assert run.result.accuracy == 1.0
-    assert run.result.exhaustive is None
-    (tmp_path / "events.csv").unlink()
-    again = csprop.load(tmp_path / "r")
-    assert again.task.vocab == ("a", "b")
-    with pytest.raises(InputError, match="there is no such file"):
-        _ = again.task.data
 
 
 def test_drawn_lengths_never_leave_a_batch_without_labels(tmp_path: Path) -> None:
