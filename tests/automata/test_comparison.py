@@ -27,16 +27,6 @@ from tests.helpers.counters import (
     widened,
 )
 
-
-def test_the_machines_are_those_of_the_languages() -> None:
-    for language in LANGUAGES.values():
-        machine = language.machine
-        length = 12 if machine.symbols == 2 else 8 if machine.symbols == 3 else 6
-        for sequence in itertools.product(range(machine.symbols), repeat=length):
-            expected = [language.truth(sequence[: n + 1]) for n in range(length)]
-            assert plain(machine, sequence) == expected
-
-
 # Proofs.
 
 
