@@ -13,19 +13,24 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.nn.utils import prune
 
-from csprop import CSP, Counter, CSPConfig, Paper, Rotor, use_backend
+from csprop import CSP, Counter, CSPConfig, Paper, Rotor, Router, Switch, use_backend
 from csprop.cells import Shape
 from csprop.cells.paper import PaperBlock
 from csprop.nn.kernel import propagate
 from csprop.ops import native
 from csprop.ops.native import model as models
-from tests.helpers.descent import CELLS
 from tests.helpers.options import config, configs, model, vary
 from tests.helpers.processor import in_threads, passes_with_the_plain_kernel
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
 
-KINDS = {name: config(cells[0], cells=cells) for name, cells in CELLS.items()}
+KINDS: dict[str, CSPConfig] = {
+    "paper": config(Paper(), depth=3),
+    "rotor": config(Rotor()),
+    "rotor of order 3": config(Rotor(order=3, recall=True)),
+    "router": config(Router()),
+    "counter and switch": config(Counter(), cells=[Counter(), Switch()]),
+}
 
 
 @pytest.fixture(autouse=True)
