@@ -74,28 +74,28 @@ FILES = (
 
 def genuine(folder: Path) -> dict[str, Path]:
     """Certified runs by their names."""
-    made = {name: _compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
-    made["parity, other weights"] = _compiled(folder / "other", PARITY, "parity", seed=1)
+    made = {name: compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
+    made["parity, other weights"] = compiled(folder / "other", PARITY, "parity", seed=1)
     (folder / FILE).write_text(ROWS)
-    made[FILE] = _compiled(folder / "file", PARITY, folder / FILE)
+    made[FILE] = compiled(folder / "file", PARITY, folder / FILE)
     odd = [(each.count("1") + (row in WRONG)) % 2 for row, each in enumerate(STRINGS, start=1)]
     labels = (f"{each},{('even', 'odd')[said]}\n" for each, said in zip(STRINGS, odd, strict=True))
     (folder / NOISY).write_text("".join(labels))
-    made[NOISY] = _compiled(folder / "noisy", PARITY, folder / NOISY)
+    made[NOISY] = compiled(folder / "noisy", PARITY, folder / NOISY)
     csprop.compile(DOOR, folder / "machine")
     made[MACHINE] = folder / "machine"
     learned = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1))
     from_machine(csprop.tasks.from_file(folder / NOISY), learned, folder / "learned")
     made["a machine of rows"] = folder / "learned"
     wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
-    made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
-    made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
-    made["a counterexample"] = _compiled(folder / "counterexample", wrong, "parity")
+    made[LENGTH] = compiled(folder / "length", PARITY, "parity", length=4)
+    made["a wrong length"] = compiled(folder / "wrong length", wrong, "parity", length=4)
+    made["a counterexample"] = compiled(folder / "counterexample", wrong, "parity")
     made["group-S3"] = zoo.unpack("group-S3", folder)
     return made
 
 
-def _compiled(
+def compiled(
     path: Path, counter: machines.Counter, task: str | Path, seed: int = 0, length: int | None = None
 ) -> Path:
     """A run as if it had been trained."""

@@ -7,11 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from csprop import certify, tasks
-from csprop.automata.walk import Difference, every_input
 from csprop.errors import InputError
-from csprop.proof.lock import lock
 from csprop.proof.models import FromRNN, FromStep
-from csprop.proof.prove import compare_with_task
 from csprop.proof.tune import follow
 
 
@@ -27,22 +24,6 @@ def test_a_function_of_one_step_is_certified() -> None:
     assert found.verdict == "proven for all lengths"
     assert found.automaton is not None
     assert len(found.automaton) == 2
-
-
-def test_a_function_that_is_wrong_late_is_not() -> None:
-    def forgetful(state: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Parity up to length 19; from the 20th token on nothing counts."""
-        sign, age = state[:, :1], state[:, 1:]
-        age = age + 1
-        turns = (tokens[:, None] == 1) & (age < 20)
-        sign = torch.where(turns, -sign, sign)
-        return torch.cat([sign, age.clamp(max=20)], dim=1), torch.cat([sign, -sign], dim=1)
-
-    model = FromStep(torch.tensor([1.0, 0.0]), forgetful)
-    locked, _ = lock(model, torch.ones(1, 2, dtype=torch.bool), 0.3, every_input(2))
-    outcome = compare_with_task(locked.machine, tasks.get("parity"))
-    assert isinstance(outcome, Difference)
-    assert len(outcome.tokens) == 20
 
 
 KINDS: Sequence[type[nn.RNNBase]] = (nn.RNN, nn.GRU, nn.LSTM)

@@ -233,18 +233,6 @@ def test_hardened_maps_are_the_same_when_evaluated() -> None:
     assert torch.equal(layer(x)[0], before)
 
 
-def test_an_adapter_steps_as_the_network_runs() -> None:
-    generator = Generator().manual_seed(0)
-    layer = csprop.CSPLayer(4, 6, kind="rotor", depth=2, generator=generator).eval()
-    network = FromLayer(nn.Embedding(3, 4), layer, nn.Linear(4, 2))
-    tokens = torch.randint(3, (5, 9), generator=generator)
-    state, scores = network.initial_state(5), []
-    for each in tokens.unbind(1):
-        state, said = network.step(state, each, lambda number, h: h)
-        scores.append(said)
-    assert torch.allclose(torch.stack(scores, dim=1), network(tokens), atol=1e-5)
-
-
 def test_what_has_no_step_is_refused() -> None:
     for layer in (csprop.CSPLayer(4, bidirectional=True), csprop.CSPLayer(4, vocab_size=3)):
         with pytest.raises(InputError, match=r"bidirectional.*vocab_size"):

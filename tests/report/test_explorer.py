@@ -36,6 +36,9 @@ def test_every_prefix_is_predicted_as_by_python(
                 assert sure == pytest.approx(confidence.tolist(), abs=1e-5)
         assert tab.text(".verdict").startswith(["even", "odd"][sum(tokens) % 2])
         assert (f"Right after each of {length} tokens." in tab.text(".verdict")) == (length > 1)
+    sure = ["sure" in panel.inner_text() for panel in tab.page.locator(".panel").all()]
+    rows = [tab.page.locator(f"#strip tr:has-text('model {number}')") for number in (1, 2)]
+    assert sure == ["%" in row.inner_text() for row in rows] == [False, True]
 
 
 def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: Visit) -> None:

@@ -9,33 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Generator
 
 import csprop
+from csprop import tasks
 from csprop.cli.main import main
 from csprop.errors import InputError
-from csprop.report import runs
+from csprop.report import embed, runs
 from csprop.report.charts import COLOURS, MOST_POINTS, curve
 from csprop.report.page import Page, table
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, RunFolder
+from tests.helpers import forgery
 from tests.helpers.browser import Visit
 from tests.helpers.zoo import unpack
 from tests.report.conftest import read_data, write_html, write_page
-
-
-def test_a_page_tells_of_its_runs(page: Path) -> None:
-    html = page.read_text()
-    assert "For every sequence of one or more tokens 0, 1, of any length" in html
-    assert "~70, ~50, 30" in html, "the paper's epochs stand beside ours"
-    assert "<h3>config.json</h3>" in html
-    assert "first at 100%" in html
-    assert len(html) < 3_000_000
 
 
 def test_a_page_has_the_accuracies_of_eval(
     page: Path, parity: Path, printed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     html = page.read_text()
-    assert "<code>csprop eval</code> tests on the same sequences" in html
+    assert "For every sequence of one or more tokens 0, 1, of any length" in html
+    assert "first at 100%" in html
     charts = read_data(html)["charts"].values()
     (chart,) = (each for each in charts if each["x"]["label"] == "length")
     shown = {each["name"]: dict(each["points"]) for each in chart["series"]}
@@ -216,13 +212,6 @@ def test_a_mistake_is_one_sentence(
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_proof_without_its_locked_model_is_one_sentence(tmp_path: Path) -> None:
-    path = unpack("parity", tmp_path)
-    RunFolder(path).remove(LOCKED)
-    with pytest.raises(InputError, match=r"locked.safetensors: is missing: run `csprop certify"):
-        write_html(path)
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -246,12 +235,36 @@ def test_a_folder_of_runs_is_read_as_far_as_it_goes(printed: Path, tmp_path: Pat
         shutil.copytree(printed, tmp_path / "runs" / f"seed-{seed}")
     (tmp_path / "runs" / "seed-3").mkdir()
     (tmp_path / "runs" / "seed-3" / "config.json").write_text("{}")
+    forged = RunFolder(unpack("parity", tmp_path / "runs"))
+    forged.write_json(CERTIFICATE, forged.read_json(CERTIFICATE) | {"statement": "It is right."})
     said: list[str] = []
     html = runs.page([tmp_path / "runs", tmp_path / "runs" / "seed-2" / "."], False, said.append)
     assert html.index("runs/seed-2</small>") < html.index("runs/seed-10</small>")
     assert html.count("seed-2</small>") == 1, "the same run twice is one"
     assert "seed-3</small>" not in html
-    assert [line.endswith("; left out") for line in said] == [True]
+    assert "runs/parity</small>" not in html
+    assert "It is right." not in html
+    assert [line.endswith("; left out") for line in said] == [True, True]
+
+
+def test_a_page_says_what_is_not_proven(printed: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(printed, tmp_path / "run")
+    for options, sentence in (
+        ({"length": 6}, "not proven (wrong on some inputs of length 6)"),
+        ({"rounds": 0}, "Nothing is proven: "),
+    ):
+        assert not csprop.load(path).certify(**options).proven
+        assert sentence in write_html(path)
+
+
+def test_a_certified_file_is_not_the_task_of_its_name(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "parity.csv").write_text(forgery.ROWS)
+    html = write_html(forgery.compiled(tmp_path / "run", forgery.PARITY, tmp_path / "parity.csv"))
+    assert "Its answers agree with all 6 rows of parity.csv" in html
+    assert "<h1>parity.csv</h1>" in html
+    assert "~70, ~50, 30" in page.read_text(), "the paper's numbers are about the task"
+    assert "~70" not in html
+    assert "in the paper (" not in html
 
 
 def test_report_and_explore_write_a_page(
@@ -269,3 +282,29 @@ def test_report_and_explore_write_a_page(
     assert opened == [Path(found["page"]).as_uri()]
     assert found["opened"] is True
     assert 'id="explorer"' in Path(found["page"]).read_text()
+
+
+def read_truth(truth: dict[str, list], tokens: list[int]) -> list[int]:
+    """As the page's script reads the table; −1 where the truth is not known."""
+    state, answers = 0, []
+    for token in tokens:
+        state = -1 if state < 0 else truth["moves"][state][token]
+        answers.append(-1 if state < 0 else truth["answers"][state])
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [("mod3-residue", 3), ("group-S4", 24), ("parenthesis", 4096), ("mod5000-residue", 4096)],
+)
+def test_the_truth_in_a_page_is_the_task(name: str, states: int) -> None:
+    task = tasks.get(name)
+    assert task.oracle is not None
+    truth = embed._truth(task.oracle)
+    tokens = torch.randint(len(task.vocab), (20, 400), generator=Generator().manual_seed(0))
+    for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
+        assert read_truth(truth, row) == labels
+    assert len(truth["moves"]) == len(truth["answers"]) == states
+    inside = {state for row in truth["moves"] for state in row}
+    assert (-1 in inside) == (states == 4096), "−1 leads out of the known states"
+    assert inside - {-1} <= set(range(states))
