@@ -203,13 +203,18 @@ def test_no_link_is_written_through(parity: Path, tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", [*FILES, "manifest.json", ".csprop.lock"])
-@pytest.mark.parametrize("how", ["folder", "pipe", "device"])
-def test_what_is_no_file_is_one_sentence(parity: Path, name: str, how: str) -> None:
+@pytest.mark.parametrize("how", ["folder", "pipe", "device", "itself", "another run", "nothing"])
+def test_what_is_no_file_of_the_run_is_one_sentence(
+    runs: dict[str, Path], parity: Path, name: str, how: str
+) -> None:
     place = parity / name
+    links = {"device": "/dev/zero", "itself": name, "another run": runs["mod3"] / name}
     place.unlink(missing_ok=True)
-    make = {"folder": Path.mkdir, "pipe": os.mkfifo, "device": lambda it: it.symlink_to("/dev/zero")}
-    make[how](place)
-    Judge(parity)
+    if how in links:
+        place.symlink_to(links[how])
+    elif how != "nothing":
+        place.mkdir() if how == "folder" else os.mkfifo(place)
+    Judge(parity, certifies=how != "another run")  # which would be written
 
 
 def test_a_certificate_of_megabytes(parity: Path) -> None:

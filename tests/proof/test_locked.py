@@ -13,9 +13,11 @@ import csprop
 from csprop.errors import InputError
 from csprop.ops import native
 from csprop.proof.certify import certify
-from csprop.proof.locked import Locked
+from csprop.proof.locked import Locked, LockedModel
+from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.store import save
 from tests.helpers import machines
+from tests.helpers.counting import brackets
 from tests.helpers.zoo import unpack
 
 TOKENS = torch.tensor([[0, 1]])
@@ -25,6 +27,11 @@ MODULUS, MOVES, LABELS = 5, ((False, 2), (True, 3), (False, 4)), (0, 1, 2, 3, 0)
 @pytest.fixture(scope="module")
 def model() -> Locked:
     return machines.locked(machines.compiled(machines.Counter(MODULUS, MOVES, LABELS), noise=0.003))
+
+
+@pytest.fixture(scope="module", params=["finite", "counting"])
+def either(request: pytest.FixtureRequest, model: Locked) -> LockedModel:
+    return model if request.param == "finite" else LockedCounter(brackets())
 
 
 def drawn(rows: int, length: int, seed: int = 0) -> Tensor:
@@ -43,33 +50,37 @@ def test_the_table_is_the_network_snapped_at_every_step(model: Locked) -> None:
 
 
 @pytest.mark.parametrize("backend", ["native", "torch"])
-def test_pieces_are_the_whole(model: Locked, backend: str) -> None:
+def test_pieces_are_the_whole(either: LockedModel, backend: str) -> None:
     if backend == "native" and native.WHY_NOT:
         pytest.skip(native.WHY_NOT)
-    tokens, state, parts = drawn(3, 50), torch.tensor([0, 1, 2]), []
+    tokens, parts = drawn(3, 50) % either.symbols, []
+    _, state = either(tokens[:, :5], return_state=True)
     with csprop.use_backend("torch"):  # the loop over columns
-        whole, end = model(tokens, state, return_state=True)
+        whole, end = either(tokens, state, return_state=True)
     with csprop.use_backend(backend):
         for part in tokens.split([1, 0, 2, 30, 17], dim=1):
-            scores, state = model(part, state, return_state=True)
+            scores, state = either(part, state, return_state=True)
             parts.append(scores)
     assert torch.equal(torch.cat(parts, dim=1), whole)
     assert torch.equal(state, end)
 
 
-def test_a_reset_begins_another_sequence(model: Locked) -> None:
-    tokens = drawn(2, 12)
+def test_a_reset_begins_another_sequence(either: LockedModel) -> None:
+    tokens = drawn(2, 12) % either.symbols
+    _, state = either(tokens[:, :5], return_state=True)
     reset = torch.zeros(2, 12, dtype=torch.bool)
     reset[0, 5] = reset[1, 0] = reset[1, 9] = True
-    scores = model(tokens, torch.tensor([0, 1]), reset=reset)
-    apart = [model(tokens[:1, :5]), model(tokens[:1, 5:]), model(tokens[1:, :9]), model(tokens[1:, 9:])]
-    assert torch.equal(scores[:1], torch.cat(apart[:2], dim=1))
-    assert torch.equal(scores[1:], torch.cat(apart[2:], dim=1))
+    scores, end = either(tokens, state, reset=reset, return_state=True)
+    first = [either(tokens[:1, :5], state[:1]), either(tokens[:1, 5:])]
+    second = [either(tokens[1:, :9]), either(tokens[1:, 9:])]
+    for row, parts in enumerate((first, second)):
+        assert torch.equal(scores[row], torch.cat(parts, dim=1)[0])
+    assert torch.equal(end[:1], either(tokens[:1, 5:], return_state=True)[1])
 
 
-def test_a_stream_is_the_forward_pass(model: Locked) -> None:
-    tokens = drawn(1, 30)
-    stream, whole = model.stream(), model(tokens)[0]
+def test_a_stream_is_the_forward_pass(either: LockedModel) -> None:
+    tokens = drawn(1, 30) % either.symbols
+    stream, whole = either.stream(), either(tokens)[0]
     for token, scores in zip(tokens[0, :20].tolist(), whole, strict=False):
         assert torch.equal(stream.step(token), scores)
     middle = stream.state

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from torch import Generator
 
 import csprop
 from csprop import tasks
+from csprop.cells.options import Shape
+from csprop.cells.rotor import RotorBlock
 from csprop.cli.main import main
 from csprop.errors import InputError
 from csprop.report import embed, runs
@@ -23,7 +24,7 @@ from csprop.training.checkpoint import CERTIFICATE, LOCKED, METRICS, RESULT, Run
 from tests.helpers import forgery
 from tests.helpers.browser import Visit
 from tests.helpers.zoo import unpack
-from tests.report.conftest import read_data, write_html, write_page
+from tests.report.conftest import read_data, write_html
 
 
 def test_a_page_has_the_accuracies_of_eval(
@@ -134,27 +135,21 @@ def test_a_long_curve_is_thinned_and_keeps_its_peaks() -> None:
     assert (points[0][0], points[-1][0]) == (1, 100_000)
 
 
-def test_100_000_epochs_make_a_light_page(tmp_path: Path, visit: Visit) -> None:
-    folder = RunFolder(unpack("parity", tmp_path))
-    row = csprop.load("zoo:parity").metrics[0]
-    lines = [
-        json.dumps(row | {"epoch": epoch, "loss": 1 + epoch % 91, "accuracy": epoch % 53 / 53})
-        for epoch in range(1, 100_001)
-    ]
-    folder.write(METRICS, "\n".join(lines).encode())
-    path = write_page(tmp_path / "page.html", tmp_path / "parity")
-    assert path.stat().st_size < 500_000
-    tab = visit(path)
-    plot = tab.page.locator(".plot").first
-    plot.hover(position={"x": 200, "y": 100})
-    readouts = tab.page.locator(".readout").all_inner_texts()
-    expected = re.compile(r"epoch [\d,]+; parity, rotor, seed 0: \S")
-    assert all(map(expected.match, readouts)), readouts
+def test_100_000_epochs_make_a_light_page(tmp_path: Path) -> None:
+    folder, row = RunFolder(unpack("parity", tmp_path)), csprop.load("zoo:parity").metrics[0]
+    epochs = (
+        row | {"epoch": n, "loss": 1 + n % 91, "accuracy": n % 53 / 53} for n in range(1, 100_001)
+    )
+    folder.write(METRICS, "\n".join(map(json.dumps, epochs)).encode())
+    assert len(write_html(folder.path).encode()) < 500_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(csprop.Rotor):
     """A cell that only Python knows."""
+
+    def make(self, shape: Shape, generator: Generator) -> RotorBlock:
+        return RotorBlock(self, shape, generator)
 
 
 @pytest.mark.parametrize(
@@ -178,16 +173,11 @@ def test_a_model_that_the_page_cannot_run_is_left_out_and_named(
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        ("report --out page.html", "RUN is missing: write csprop report RUN... --out FILE.html"),
-        ("explore", "RUN is missing: write csprop explore RUN..."),
-        ("report nothing --out page.html", "nothing: is not a run"),
-        ("eval .", "no config.json in it; choose one of the runs in it, ./*"),
         ("report half --out page.html", "half: has no model.safetensors"),
         ("report whole --out there/page.html", "there is no directory there: make it first"),
         ("report whole --out whole", "whole: write the name of a file that ends in .html"),
         ("report whole --out whole/config.json", "write the name of a file that ends in"),
         ("report whole --out pipe.html", "pipe.html: write the name of a file"),
-        ("report whole", "--out is missing: write csprop report RUN... --out FILE.html"),
     ],
 )
 def test_a_mistake_is_one_sentence(
