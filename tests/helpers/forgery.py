@@ -316,14 +316,10 @@ NUMBERS = (10**400, -(10**400), float("nan"), 1e9, 0, -1.0, True, "1", None, [],
 VALUES: dict[str, dict[Way, Sequence[Any]]] = {
     "other numbers": {
         **{("layers", 0, name): NUMBERS for name in ("gap", "snap", "size", "codes", "gate")},
+        **{("search", name): NUMBERS for name in ("rounds", "radius", "channels")},
+        ("search", "channels", 0): (10**9, "all of them, proven", 1.5),
         **{(name,): NUMBERS for name in ("margin", "minimal_states", "depth", "doubt",
                                          "gap_over_snap", "layers", "format")},
-    },
-    "other search": {
-        ("search", "channels"): ([10**9], ["all of them, proven"], "x", None, [], [1.5]),
-        ("search", "rounds"): (-1, 10**30, "none", None, True),
-        ("search", "radius"): (-1.0, "x", float("nan"), None, [0.3]),
-        ("search",): ([], None, "x", {}),
     },
     "other names of the automaton": {
         ("automaton", "vocab"): (["x"], [], ["1", "0"], ["0", "1", "z"]),
