@@ -155,7 +155,6 @@ def test_a_router_that_saw_too_little_is_told_to_see_more(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--depth", "3"], "leave out the depth"),
         (["--length", "3", "--depth", "3"], "leave out --depth"),
         (["--check", "--length", "3"], "leave out --length and --depth"),
     ],
@@ -265,11 +264,6 @@ def test_certify_says_what_is_counted(brackets: Path, shell: Shell) -> None:
     table = shell("certify", brackets, brackets).out
     assert table.count("1 counter") == 2
     assert max(map(len, table.splitlines())) <= 80
-
-
-def test_a_depth_is_refused_because_every_depth_is_proven(brackets: Path, shell: Shell) -> None:
-    said = shell.refuse("certify", brackets, "--depth", 4)
-    assert "a model that counts is proven at every depth: leave out the depth" in said
 
 
 def test_predictions_are_certain(brackets: Path, shell: Shell) -> None:

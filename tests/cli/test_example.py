@@ -44,7 +44,6 @@ def test_another_file_of_the_name_is_kept(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["event.jsonl"], "there is no example 'event.jsonl': did you mean events.jsonl?"),
         (["door.csv", "--out", "none/door.csv"], "--out none/door.csv: there is no directory none"),
         (["door.csv", "--out", "."], "--out .: is a directory: write --out door.csv"),
         (["--out", "door.csv"], "--out door.csv: write the name of an example before it"),

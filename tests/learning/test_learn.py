@@ -14,7 +14,6 @@ import csprop
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.cli.main import main
-from csprop.errors import InputError
 from csprop.learning.learn import Learned, learn
 from csprop.ops.backends import use_backend
 
@@ -184,20 +183,6 @@ def test_a_task_is_proven_or_refuted() -> None:
     assert refuted.verdict.certificate is not None
     assert "counterexample" in refuted.verdict.sentence
     assert refuted.verdict.certificate.document["counterexample"]["length"] > 6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((["01", "10"], ["a", "b"]), "cannot be split"),
-        ((["01", "1", "0"], ["a", "a", "a"]), "two classes"),
-    ],
-)
-def test_what_cannot_be_learned_from_is_said_in_a_sentence(
-    arguments: tuple[Any, ...], words: str
-) -> None:
-    with pytest.raises(InputError, match=words):
-        csprop.learn(*arguments)
 
 
 def edsm(rows: list[list[int]], labels: list[int]) -> Oracle:
