@@ -105,7 +105,7 @@ def gradients(net: Callable[[Tensor], Sequence[Tensor]], x: Tensor, wanted: Any)
 
 
 class Net(nn.Module):
-    """A layer between two of torch's, which begins anew where its first input is large."""
+    """A layer between two of torch's."""
 
     def __init__(self, inside: CSPLayer) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Net(nn.Module):
         self.after = nn.Linear(FEATURES, 3)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        y, last = self.inside(self.before(x), state, x[:, :, 0] > 1.5)
+        y, last = self.inside(self.before(x), state)
         return self.after(y), last
 
 
