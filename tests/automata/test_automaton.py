@@ -174,19 +174,6 @@ def test_other_presentations_have_the_same_minimum(data: st.DataObject) -> None:
     assert one.difference(two) is None
 
 
-def test_the_start_that_answers_nothing_is_united() -> None:
-    loose = machines.automaton(
-        ("0", "1"), ("even", "odd"), False, 0, ((1, 2), (1, 2), (2, 1)), (None, 0, 1)
-    )
-    assert loose.minimal() == parity()
-    # Either of two states that go on alike could be the start: whichever it was, it becomes the first.
-    last = [parity(transitions=((0, 1), (0, 1)), start=start) for start in (0, 1)]
-    assert last[0].minimal() == last[1].minimal() == last[0]
-    # Nothing else can be the start of what remembers its first token.
-    first = machines.automaton(("0", "1"), ("a", "b"), False, 0, ((1, 2), (1, 1), (2, 2)), (None, 0, 1))
-    assert first.minimal() == first
-
-
 def test_lists_are_not_tuples() -> None:
     for field in ("vocab", "classes", "transitions", "outputs"):
         with pytest.raises(InputError):

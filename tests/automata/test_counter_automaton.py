@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from csprop.automata.arrows import counter_names, describe_views, rules
 from csprop.automata.automaton import CounterAutomaton
 from csprop.automata.drawing import draw
-from csprop.automata.export import to_dot, to_json, to_python
-from csprop.automata.sources import read_automaton, to_automaton
-from csprop.errors import InputError
+from csprop.automata.export import to_dot, to_python
 from tests.automata.test_counting import counter_automata
-from tests.automata.test_export import GCC, build_library, programs, says
+from tests.automata.test_export import GCC, build_library, says
 from tests.helpers.counters import LANGUAGES, plain, plain_step
 
 RELAXED = settings(
@@ -43,36 +41,7 @@ def test_the_document_of_brackets() -> None:
     }
 
 
-def test_a_file_of_either_format_is_read_and_a_machine_without_names_gets_numbers(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "brackets.json"
-    path.write_text(to_json(brackets()), encoding="utf-8")
-    assert read_automaton(path) == to_automaton(brackets()) == brackets()
-    plain = LANGUAGES["too many"].machine
-    assert to_automaton(plain) == CounterAutomaton.from_machine(plain, "01", "012")
-    path.write_text(to_json(brackets()).replace('"window": 1', '"window": -1'), encoding="utf-8")
-    with pytest.raises(InputError, match=r"brackets\.json: counter machine: window=-1 must be"):
-        read_automaton(path)
-
-
 # Programs.
-
-
-@pytest.mark.parametrize("name", LANGUAGES)
-def test_languages_in_programs(tmp_path: Path, name: str) -> None:
-    language = LANGUAGES[name]
-    vocab, classes = "abcd"[: language.machine.symbols], ("no", "yes", "too many")
-    automaton = CounterAutomaton.from_machine(language.machine.reduce(), vocab, classes)
-    sequences = [
-        sequence
-        for length in range(1, 9 if len(vocab) < 4 else 6)
-        for sequence in itertools.product(range(len(vocab)), repeat=length)
-    ]
-    text = "\n".join("".join(vocab[token] for token in sequence) for sequence in sequences)
-    expected = "".join(f"{classes[language.truth(sequence)]}\n" for sequence in sequences)
-    for command in programs(automaton, tmp_path):
-        assert says(command, text.encode()) == (0, expected.encode(), "")
 
 
 def test_python_counts_without_end() -> None:
@@ -168,16 +137,6 @@ def test_a_condition_means_its_views(data: st.DataObject) -> None:
 )  # fmt: skip
 def test_conditions_in_few_words(chosen: list[int], text: str) -> None:
     assert describe_views(np.array(chosen, bool), np.ones(5, bool), ["c"]) == text
-
-
-def test_conditions_of_two_counters_and_of_views_that_are_not_met() -> None:
-    both, met = np.zeros((3, 3), bool), np.ones((3, 3), bool)
-    both[1, 1] = True
-    assert describe_views(both, met, ["c1", "c2"]) == "c1 = 0 and c2 = 0"
-    assert set(describe_views(~both, met, ["c1", "c2"]).split(" or ")) == {"c1 ≠ 0", "c2 ≠ 0"}
-    met = np.array([0, 0, 1, 1, 1], bool)
-    for chosen, text in (([1, 1, 1, 0, 0], "c = 0"), ([0, 0, 0, 1, 1], "c > 0"), (met, "")):
-        assert describe_views(np.array(chosen, bool), met, ["c"]) == text
 
 
 @settings(max_examples=60, deadline=None)

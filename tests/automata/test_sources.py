@@ -1,5 +1,6 @@
-"""Machines of other libraries, and files: each becomes the automaton that answers as it does."""
+"""Machines of other libraries, files, documents: each becomes the automaton that answers as it does."""
 
+import copy
 import json
 import random
 from pathlib import Path
@@ -10,13 +11,18 @@ from aalpy.automata import Dfa, DfaState, MealyMachine, MealyState, MooreMachine
 from aalpy.utils import generate_random_deterministic_automata
 from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
+from hypothesis import given
 
 import csprop
 from csprop import Automaton
+from csprop.automata.automaton import AnyAutomaton, automaton_from_json
 from csprop.automata.machine import Machine
-from csprop.automata.sources import read_automaton, to_automaton
+from csprop.automata.sources import to_automaton
 from csprop.errors import InputError
-from tests.helpers import machines
+from tests.automata.test_automaton import parity
+from tests.automata.test_counter_automaton import brackets
+from tests.automata.test_counting import counter_automata
+from tests.helpers.machines import automata
 
 
 def finite(machine: Any) -> Automaton:
@@ -130,7 +136,7 @@ def test_what_else_is_given_is_refused() -> None:
         csprop.compile(MooreMachine(one, [one]))
 
 
-PARITY = machines.automaton("01", ("even", "odd"), False, 0, ((0, 1), (1, 0)), (0, 1)).to_json()
+PARITY = parity().to_json()
 BAD: dict[str, tuple[Any, str]] = {
     "nothing": (
         b"",
@@ -144,24 +150,11 @@ BAD: dict[str, tuple[Any, str]] = {
     "no text": (b'["\xff"]', "is not JSON: byte 2 is not UTF-8 text"),
     "deep": (b"[" * 100_000, "is not JSON: it is nested too deeply"),
     "a list": ([], "this is not a document of the format"),
-    "another format": (PARITY | {"format": "dot"}, "the format is 'dot': write 'csprop automaton 1'"),
-    "a field less": (
-        {k: v for k, v in PARITY.items() if k != "words"},
-        "has no 'words'; it has 'format', ",
-    ),
     "a field misspelt": (
         {"answer" if k == "answers" else k: v for k, v in PARITY.items()},
         "has no 'answers', but 'answer': did you mean 'answers'?",
     ),
-    "a field more": (
-        PARITY | {"name": "parity"},
-        "has a field 'name', which is unknown: write format, vocab,",
-    ),
     "no class": (PARITY | {"answers": [0, 2]}, "there are only 2 classes"),
-    "no answer": (PARITY | {"answers": [0, None]}, "it needs an output"),
-    "words that are 1": (PARITY | {"words": 1}, "words must be True or False"),
-    "one class": (PARITY | {"classes": ["even"], "answers": [0, 0]}, "at least two classes"),
-    "a line in a name": (PARITY | {"classes": ["even", "o\ndd"]}, "unprintable characters"),
 }
 
 
@@ -185,12 +178,86 @@ def test_a_bad_file_is_one_sentence(
     assert not out.exists()
 
 
-def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
-    for path, complaint in (
-        (tmp_path / "none.json", "there is no such file"),
-        (tmp_path, "it is not a regular file"),
-        (Path("/dev/zero"), "it is not a regular file"),
-        (Path("a\0b"), "no file can have this name"),
-    ):
-        with pytest.raises(InputError, match=complaint):
-            read_automaton(path)
+# Documents.
+
+
+FINITE: dict[Any, list[Any]] = {
+    "format": ["csprop automaton 2", None],
+    "vocab": [
+        *([], "01", ["0", "0"], ["0", ""], ["0", 1], ["0", "\ud800"], ["0"], ["0", "1", "2"], None),
+        {"0": 0, "1": 1},
+    ],
+    "classes": [[], ["even"], ["even", "even"], [["even"], "odd"]],
+    "words": [0, "no", None],
+    "start": [2, -1, 0.0, True, None, "0", []],
+    "transitions": [
+        *([], None, 5, [[[0, 1]]], [[0, 1], [1, 2]], [[0, 1], [1, -1]], [[0, 1], [1]]),
+        *([[0, 1], [1, 0, 0]], [[0, 1], [1, 0.0]], [[0, 1], [1, False]], [[0, 1], [1, None]]),
+        *([[0, 1], [1, [0]]], [[0, 1], 3], ["01", "10"], {"0": [0, 1]}, [[0, 1], [1, 2**70]]),
+    ],
+    "answers": [
+        *([0], [0, 1, 0], [0, 2], [0, -1], [], [None, 1], [0, "1"], [0, True], [0, 1.0], [0, [1]]),
+        *(None, "01"),
+    ],
+    "extra": [1],
+    7: [1],
+}
+COUNTING: dict[Any, list[Any]] = {
+    "format": ["csprop automaton 1", "csprop automaton 3", None],
+    "vocab": [[], "()", ["(", "("], ["(", 1], ["("], ["(", ")", "x"], None],
+    "classes": [[], ["no"], ["no", "no"], [["no"], "yes"]],
+    "words": [0, "no", None],
+    "increments": [
+        *([], None, 5, "11", [1, -1], [[1], -1], [[1]], [[1], [-1], [0]], [[1], [-1, 0]], [[], []]),
+        *([[1], [0.5]], [[1], [True]], [[1], [None]], [[1], ["1"]], [[1], [2**40]], {"0": [1]}),
+        [[1, 0], [-1, 0]],
+    ],
+    "window": [-1, 0, 2, 1.0, True, None, "1", 2**80],
+    "start": [3, -1, 0.0, True, None, "0", []],
+    "transitions": [
+        *([], None, 5, [[0, 1, 2]], [[[0, 0, 0], [1, 2, 0]]], [[[0, 0], [0, 0]]] * 3),
+        *([[0, 0, 0, 1, 2, 0]] * 3, [[[0, 0, 0], [1, 2]]] * 3, [[[0, 0, 0], [1, 2, 3]]] * 3),
+        *([[[0, 0, 0]]] * 3, [[[0, 0, 0], [1, 2, 0.0]]] * 3, [[[0, 0, 0], [1, 2, None]]] * 3),
+        *([[[0, 0, 0], 5]] * 3, [[[0, 0, 0], "120"]] * 3, [[]] * 3, {"0": []}),
+        [[[0, 0], [0, 1, 2, 0]]] * 3,
+    ],
+    "answers": [
+        *([0, 0], [0, 0, 1, 1], [0, 0, 2], [0, 0, -1], [], [None, 0, 1], [0, 0, "1"], None, "001"),
+    ],
+    "extra": [1],
+    7: [1],
+}
+MADE = {"finite": parity(), "counting": brackets()}
+
+
+@given(automata() | counter_automata())
+def test_a_document_is_read_as_the_same_automaton(automaton: AnyAutomaton) -> None:
+    assert automaton_from_json(json.loads(json.dumps(automaton.to_json()))) == automaton
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (kind, field, value)
+        for kind, fields in (("finite", FINITE), ("counting", COUNTING))
+        for field, values in fields.items()
+        for value in values
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_malformed_documents(kind: str, field: Any, value: Any) -> None:
+    automaton = MADE[kind]
+    document = copy.deepcopy(automaton.to_json())
+    document[field] = value
+    with pytest.raises(InputError, match=r"^(automaton|machine|counter machine): ") as caught:
+        type(automaton).from_json(document)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_other_values_and_missing_fields_are_refused(kind: str) -> None:
+    whole = MADE[kind].to_json()
+    lacking = [{name: whole[name] for name in whole if name != each} for each in whole]
+    for document in (None, [], "x", 3, {}, True, *lacking):
+        with pytest.raises(InputError, match=r"^automaton: "):
+            type(MADE[kind]).from_json(document)

@@ -113,17 +113,6 @@ def test_small_machines_are_drawn_and_large_ones_listed() -> None:
     assert listed(to_text(large)) == expected(large)
 
 
-def test_three_states_in_a_ring() -> None:
-    assert to_text(ring(3)) == (
-        "→ 0 yes   1 no   2 no\n"
-        "  ↻ 0     ↻ 0    ↻ 0\n"
-        "  ├── 1 ─▶│      │\n"
-        "  │       ├── 1 ▶│\n"
-        "  │◀───── 1 ─────┤\n"
-        "→ start   ↻ stays\n"
-    )
-
-
 @pytest.mark.parametrize("tokens", [1, 40])
 def test_many_tokens_are_listed_in_lines_that_fit(tokens: int) -> None:
     vocab = tuple(f"token{number}" for number in range(tokens))

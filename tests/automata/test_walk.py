@@ -1,6 +1,7 @@
 """The one walk: what it reaches, in which order, what it refuses; two machines beside each other."""
 
 import itertools
+import math
 from collections import deque
 from typing import Any
 
@@ -114,13 +115,10 @@ def test_what_neither_ends_nor_differs_is_refused() -> None:
         Machine.explore(counts, most=1000)
 
 
-@pytest.mark.parametrize("count", [5, 6])
-def test_a_bound_is_met_exactly(count: int) -> None:
-    if count == 5:
-        assert len(Machine.explore(counting(5), most=5)) == 5
-    else:
-        with pytest.raises(Endless):
-            Machine.explore(counting(6), most=5)
+def test_a_bound_is_met_exactly() -> None:
+    assert len(Machine.explore(counting(5), most=5)) == 5
+    with pytest.raises(Endless):
+        Machine.explore(counting(6), most=5)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +126,10 @@ def test_a_bound_is_met_exactly(count: int) -> None:
     [
         ([1], "cannot be hashed: use a number, a string or a tuple"),
         ({1: 2}, "cannot be hashed"),
-        (float("nan"), "equal itself"),
+        *(
+            (each, "equal itself")
+            for each in (math.nan, (1, math.nan), torch.zeros(2), torch.zeros(1) / 0)
+        ),
     ],
 )
 def test_a_state_that_no_walk_can_recognise_is_refused(state: Any, complaint: str) -> None:
@@ -136,12 +137,6 @@ def test_a_state_that_no_walk_can_recognise_is_refused(state: Any, complaint: st
         Machine.explore(Oracle(1, 0, lambda *_: state, lambda _: 0))
     with pytest.raises(InputError, match=complaint):
         Machine.explore(Oracle(1, state, lambda *_: 0, lambda _: 0))
-
-
-@pytest.mark.parametrize("state", [(1, float("nan")), torch.zeros(2), torch.zeros(1) / 0])
-def test_parts_that_do_not_equal_themselves_are_refused(state: Any) -> None:
-    with pytest.raises(InputError, match="does not equal itself"):
-        Machine.explore(Oracle(1, 0, lambda *_: state, lambda _: 0))
 
 
 def test_states_that_grow_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:

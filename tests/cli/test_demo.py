@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from csprop.training.config import configure
 from csprop.training.scores import percent
 from csprop.training.seeding import generator
 from tests.cli.conftest import Shell
+from tests.helpers import examples
 
 STATES = {"parity": 2, "mod3": 3, "parenthesis": 3}
 
@@ -52,16 +52,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return Told(code, words.getvalue(), log.getvalue(), json.loads(json.dumps(kept[0])), out)
 
 
-def truths(task: str, rows: Sequence[Sequence[int]]) -> list[int]:
-    """The right class after the last token of each row."""
-    if task == "parity":
-        return [sum(row) % 2 for row in rows]
-    if task == "mod3":
-        return [int(sum(row) % 3 == 0) for row in rows]
-    depths = np.cumsum(1 - 2 * np.array(rows), axis=1)  # ( is token 0
-    return [int(each.min() >= 0 and each[-1] == 0) for each in depths]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_accuracies_of_csprop_are_those_of_the_runs(told: Told, task: str) -> None:
@@ -72,7 +62,7 @@ def test_the_accuracies_of_csprop_are_those_of_the_runs(told: Told, task: str) -
             tokens = run.task.sample(SAMPLING.count(length), length, generator(0, "eval", length))
             with torch.no_grad():
                 given = model(tokens)[:, -1].argmax(dim=1)
-            right = np.mean(given.numpy() == truths(task, tokens.tolist()))
+            right = np.mean(given.numpy() == [run.task.truth(row) for row in tokens.tolist()])
             assert told.numbers["tasks"][task]["accuracy"][name][str(length)] == right
 
 
@@ -117,25 +107,9 @@ def test_the_proofs_hold_and_the_machines_are_drawn(told: Told, task: str, shell
         assert f"   {task:<13}{proof['verdict']}: {STATES[task]} states" in told.words
 
 
-def state_after(events: Sequence[str]) -> str:
-    """What a login is in the end: three failures lock it until a timeout."""
-    state, failures = "out", 0
-    for event in events:
-        if event == "timeout":
-            state, failures = "out", 0
-        elif state == "out" and event == "ok":
-            state, failures = "in", 0
-        elif state == "out" and event == "fail":
-            failures += 1
-            state = "locked" if failures == 3 else "out"
-        elif state == "in" and event == "logout":
-            state = "out"
-    return state
-
-
 @pytest.mark.slow
 def test_the_labels_that_look_wrong_are_the_wrong_ones(told: Told) -> None:
-    found = told.numbers["events"]
+    found, state_after = told.numbers["events"], examples.script("events").state_after
     rows = [json.loads(line) for line in Path(found["file"]).read_text("utf-8").splitlines()]
     wrong = [
         (line, row["label"], state_after(row["sequence"].split()))

@@ -1,4 +1,4 @@
-"""`csprop example` as typed."""
+"""`csprop example` and `csprop learn` as typed."""
 
 import os
 from pathlib import Path
@@ -44,7 +44,6 @@ def test_another_file_of_the_name_is_kept(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["event.jsonl"], "there is no example 'event.jsonl': did you mean events.jsonl?"),
         (["door.csv", "--out", "none/door.csv"], "--out none/door.csv: there is no directory none"),
         (["door.csv", "--out", "."], "--out .: is a directory: write --out door.csv"),
         (["--out", "door.csv"], "--out door.csv: write the name of an example before it"),
@@ -60,3 +59,35 @@ def test_what_is_no_file_is_not_read(shell: Shell) -> None:
     for out in ("pipe", os.devnull):
         said = shell.refuse("example", "door.csv", "--out", out)
         assert "exists and is another file" in said
+
+
+# Learning.
+
+
+EVENTS = str(csprop.example("events.jsonl"))
+
+
+def test_a_file_with_wrong_labels(shell: Shell) -> None:
+    shown = shell("learn", EVENTS, "--out", "run")
+    assert "a machine of 5 states, which agrees with 792 of 800 rows" in " ".join(shown.out.split())
+    assert "sequences that occur with different labels: 3, in 51 rows" in shown.err
+    assert len(shown.out.splitlines()) < 45
+    assert max(map(len, shown.out.splitlines())) <= 80
+    for verb in (["automaton", "run"], ["certify", "run", "--check"], ["eval", "run"]):
+        shell(*verb)
+    assert "already holds a run" in shell("learn", EVENTS, "--out", "run", code=2).err
+
+
+def test_json_is_one_document(shell: Shell) -> None:
+    found = shell.json("learn", "tomita-4", "--samples", "400")
+    assert (found["states"], found["proven"], found["suspects"]) == (4, True, [])
+    assert found["automaton"]["format"] == "csprop automaton 1"
+    assert found["candidates"][0]["method"] == "merging"
+
+
+def test_no_machine_is_exit_code_1_and_nothing_is_written(shell: Shell) -> None:
+    lines = [f"{n:010b},{'ab'[(n * 7919 >> 4) % 2]}" for n in range(60, 1000, 37)]
+    Path("coin.csv").write_text("sequence,label\n" + "\n".join(lines) + "\n")
+    said = shell.words("learn", "coin.csv", "--out", "r", code=1)
+    assert "no machine is clearly better" in said
+    assert not Path("r").exists()

@@ -11,6 +11,7 @@ import pytest
 import csprop
 from csprop.cli.main import VERBS, main
 from csprop.ops import native
+from tests.cli.conftest import Shell
 from tests.helpers.forgery import DOOR
 
 # Runs commands one after the other where some modules cannot be imported, and tells how each ended.
@@ -97,36 +98,19 @@ def test_a_run_of_the_zoo_answers_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TEXT)
-def test_a_certified_run_answers_without_torch(
-    runs: dict[str, Path],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_certified_run_answers_without_torch(runs: dict[str, Path], name: str, shell: Shell) -> None:
     """And says the same as the locked model in torch does, but for the rounding of float32."""
     commands = [argv for argv in asked(runs[name], name) if argv[0] in ("predict", "eval")]
     without = ends(["torch"], *commands, given=TEXT[name])
-    monkeypatch.setattr("csprop.proof.answers.load_certified", lambda path: None)
+    shell.monkeypatch.setattr("csprop.proof.answers.load_certified", lambda path: None)
     for argv, (code, said, told) in zip(commands, without, strict=True):
-        monkeypatch.setattr("sys.stdin", _Lines(TEXT[name]))
-        capsys.readouterr()
-        assert (code, main(argv)) == (0, 0), (argv, told)
-        shown = capsys.readouterr()
+        assert code == 0, (argv, told)
+        shown = shell(*argv, typed=TEXT[name])
         assert told == shown.err
         if "--json" in argv:
             assert alike(json.loads(said), json.loads(shown.out)), argv
         else:
             assert said == shown.out
-
-
-class _Lines(list[str]):
-    """Lines as stdin gives them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text.splitlines(keepends=True))
-
-    def fileno(self) -> int:
-        raise OSError
 
 
 def alike(left: Any, right: Any) -> bool:

@@ -1,8 +1,6 @@
 """`csprop zoo`, and zoo:NAME wherever a command reads a run."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,38 +55,17 @@ def test_a_copy_is_a_run_directory(shell: Shell) -> None:
     ("argv", "sentence"),
     [
         (["zoo", "partiy"], "the zoo has no run 'partiy': did you mean parity?"),
-        (["predict", "zoo:partiy"], "the zoo has no run 'partiy': did you mean parity?"),
         (["report", "zoo:x", "--out", "page.html"], "the zoo has no run 'x': `csprop zoo` lists"),
         (["zoo", "--out", "copy"], "--out copies one run: write its name"),
         (["zoo", "parity", "--out", "zoo:mine"], "zoo:mine: nothing is written to the zoo"),
         (["certify", "zoo:parity"], "zoo:parity: is proven already: add --check to verify it"),
         (["train", "parity", "--out", "zoo:parity"], "zoo:parity: nothing is written to the zoo"),
-        (["train", "parity", "--out", "zoo:mine"], "zoo:mine: nothing is written to the zoo"),
         (["train", "--resume", "--out", "zoo:parity"], "zoo:parity: nothing is written to the zoo"),
-        (["train", "parity", "--resume", "--out", "zoo:new"], "zoo:new: nothing is written to the"),
         (["learn", "parity", "--out", "zoo:mine"], "zoo:mine: nothing is written to the zoo"),
     ],
 )
 def test_what_the_zoo_refuses(argv: list[str], sentence: str, shell: Shell) -> None:
     assert f"csprop {argv[0]}: {sentence}" in shell.refuse(*argv)
-
-
-def test_nothing_is_resumed_in_the_zoo(shell: Shell) -> None:
-    with pytest.raises(csprop.errors.InputError, match="zoo:parity: nothing is written to the zoo"):
-        csprop.train("parity", out="zoo:parity", resume=True)
-    assert not [*shell.folder.iterdir()]
-
-
-def test_it_can_be_asked(shell: Shell) -> None:
-    said = shell("predict", "zoo:parity", typed="0110\n1\n")
-    assert said.out == "even\nodd\n"
-    assert said.err == "zoo:parity: proven for all lengths; the locked model answers\n"
-    found = shell.json("eval", "zoo:parity", "--lengths", "16,999")
-    assert (found["run"], found["locked"]) == ("zoo:parity", True)
-    assert [score["wrong"] for score in found["scores"]] == [0, 0]
-    assert shell.json("automaton", "zoo:parity")["states"] == 2
-    checks = shell.json("certify", "zoo:parity", "zoo:anbn", "--check")
-    assert [each["run"] for each in checks] == ["zoo:parity", "zoo:anbn"]
 
 
 def test_pages(shell: Shell) -> None:
@@ -97,13 +74,3 @@ def test_pages(shell: Shell) -> None:
     assert "zoo:parity" in page
     assert "zoo:nested-3" in page
     assert shell.json("explore", "zoo:parity", "--no-open")["runs"] == ["zoo:parity"]
-
-
-def test_export(shell: Shell) -> None:
-    """In a process of its own: what checks shapes in tests is not made for symbols in their place."""
-    pytest.importorskip("onnxscript")
-    command = [sys.executable, "-m", "csprop", "export", "zoo:parity", "model.onnx"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("zoo:parity: written to model.onnx\n")
-    assert Path("model.onnx").stat().st_size > 1000

@@ -13,7 +13,6 @@ from csprop.learning.description import description
 from csprop.learning.increments import bits, node_counts, propose_counters
 from csprop.learning.tree import PrefixTree
 from csprop.tasks.base import every_sequence
-from csprop_lab.study.languages import draw, languages
 
 ROWS = st.lists(
     st.tuples(st.lists(st.integers(0, 2), min_size=1, max_size=7), st.integers(0, 1)),
@@ -75,18 +74,6 @@ def test_rows_that_need_counters_lead_to_a_machine_that_is_right_at_every_length
     assert mistakes(name, found.machine) == 0
     assert found.misses <= found.finite_misses
     assert 0 < found.longer < count * 16
-
-
-@pytest.mark.parametrize(
-    "name",
-    [*(f"tomita-{number}" for number in range(1, 8)), "door", "login", "random-1-3x2", "cascade-2-5x3"],
-)
-@pytest.mark.parametrize(("count", "wrong"), [(300, 0.0), (1000, 0.05)])
-def test_no_counter_where_a_finite_machine_is_enough(name: str, count: int, wrong: float) -> None:
-    language = languages()[name]
-    drawn = draw(language, count, wrong, seed=11)
-    rows = [(row.tolist(), [int(label)]) for row, label in zip(drawn.tokens, drawn.labels, strict=True)]
-    assert find_counting_machine(rows, language.symbols, len(language.classes)) is None
 
 
 def test_labels_by_a_coin_lead_to_no_counter() -> None:

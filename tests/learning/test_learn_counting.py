@@ -1,9 +1,6 @@
 """`csprop.learn` of rows that take counting, and of rows that do not."""
 
-import json
 import random
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import pytest
 
 import csprop
 from csprop.automata.counting import CounterMachine
-from csprop.automata.export import FORMATS
 from csprop.automata.machine import Machine
 from csprop.cli.main import main
 from csprop.errors import InputError
@@ -22,12 +18,12 @@ from csprop.learning.learn import learn
 from csprop.learning.search import CLEAR, Candidate, Search
 from csprop.learning.tree import PrefixTree
 from csprop.runs.machines import from_machine
-from csprop.tasks.base import Task
 from csprop.training.batches import training_data
 from csprop.training.config import configure
 from csprop_lab.study.languages import draw, languages
 from csprop_lab.study.learners import as_task
 from tests.helpers.counters import LANGUAGES, balanced, brackets, plain
+from tests.tasks.test_machines import Own
 
 
 def bracket_rows(count: int, seed: int, wrong: int = 0) -> tuple[list[str], list[str], list[int]]:
@@ -102,18 +98,6 @@ def test_it_is_said_why_the_machine_counts() -> None:
     assert learned.run is not None
     result: Any = learned.run.result
     assert result.verdict.counting.longer == found.longer
-
-
-def test_the_exported_program_counts_too(tmp_path: Path) -> None:
-    rows, labels, _ = bracket_rows(800, seed=3)
-    learned = csprop.learn(rows, labels)
-    path = tmp_path / "brackets.py"
-    path.write_text(FORMATS["python"](learned.machine), encoding="utf-8")
-    lines = "\n".join(["()" * 50, "(" * 100 + ")" * 100, "(" * 100 + ")" * 101 + "("])
-    done = subprocess.run(
-        [sys.executable, str(path)], input=lines, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["yes", "yes", "no"]
 
 
 @pytest.mark.parametrize("name", ["parenthesis", "parenthesis-words", "majority", "anbn"])
@@ -212,44 +196,8 @@ def test_guesses_of_a_machine_that_counts() -> None:
     assert possible - taken
 
 
-class Endless(Task):
-    """Infinitely many states, and no machine that counts."""
-
-    name, description, vocab, classes = "endless", "all of it", ("a", "b"), ("no", "yes")
-    finite = False
-
-    def truth(self, sequence: object) -> int:
-        return 0
-
-    def start(self) -> tuple[int, ...]:
-        return ()
-
-    def step(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
-        return (*state, token)
-
-    def answer(self, state: object) -> int:
-        return 0
-
-
 def test_a_task_of_infinitely_many_states_must_declare_a_machine() -> None:
-    with pytest.raises(InputError, match="endless: has infinitely many states and declares no machine"):
-        learn(Endless())
-
-
-def test_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows, labels, _ = bracket_rows(1000, seed=5, wrong=10)
-    path, out = tmp_path / "rows.jsonl", tmp_path / "run"
-    lines = [json.dumps({"sequence": s, "label": n}) for s, n in zip(rows, labels, strict=True)]
-    path.write_text("\n".join(lines))
-    assert main(["learn", str(path), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert all(len(line) <= 80 or str(tmp_path) in line for line in said.splitlines())
-    words = " ".join(said.split())
-    assert "a machine of 3 states and 1 counter, which agrees with 990 of 1,000 rows" in words
-    assert "c: ( +1, ) −1" in words
-    assert "the best finite machine, of " in words
-    assert main(["learn", str(path), "--out", f"{out}2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["automaton"]["format"] == "csprop automaton 2"
-    assert found["counting"]["counters"] == 1
-    assert len(found["suspects"]) == 10
+    task = Own(lambda state: state + 1)
+    task.finite = False
+    with pytest.raises(InputError, match="own: has infinitely many states and declares no machine"):
+        learn(task)

@@ -9,12 +9,9 @@ from csprop.automata.machine import Machine
 from csprop.automata.walk import Endless
 from csprop.data.draws import NumpyDraws
 from csprop.errors import InputError
-from csprop.tasks.base import every_sequence
 from csprop.tasks.brackets import Interleaved, Nested
-from csprop.tasks.near import members, near
-from csprop.training.config import configure
+from csprop.tasks.near import near
 
-LONGEST = {2: 12, 3: 8, 4: 7}
 """All sequences up to this length are tried, by the number of tokens."""
 CONTROL = {
     # States of the control, and counters. A state for each answer while all is right, one for wrong.
@@ -34,16 +31,6 @@ CONTROL = {
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-@pytest.mark.parametrize("name", CONTROL)
-def test_the_machine_means_what_the_task_says_on_every_short_sequence(name: str) -> None:
-    task = tasks.get(name)
-    machine = task.counting
-    assert machine is not None
-    for length in range(1, LONGEST[len(task.vocab)] + 1):
-        every = every_sequence(len(task.vocab), length)
-        assert machine.run(every.numpy())[:, -1].tolist() == list(map(task.truth, every.tolist()))
 
 
 @pytest.mark.parametrize(("name", "sizes"), CONTROL.items())
@@ -117,12 +104,6 @@ def test_examples_of_few_strings_have_all_lengths_up_to_the_one_that_is_asked_fo
     assert torch.equal(given.tokens, task.examples(400, 10, seeded()).tokens)
 
 
-def test_training_draws_at_the_length_of_the_task() -> None:
-    assert configure("anb2n").recipe.length == 18
-    assert configure("anbn").recipe.length == configure("parity").recipe.length == 16
-    assert configure("anb2n", length=12).recipe.length == 12
-
-
 def test_interleaved_strings_are_balanced_and_use_both_kinds() -> None:
     task = Interleaved()
     rows = task.balanced(300, 12, NumpyDraws(0))
@@ -144,15 +125,6 @@ def test_a_near_miss_differs_in_one_place_or_in_two_neighbours() -> None:
     assert np.array_equal(changed, near(rows, 3, NumpyDraws(1)))
     assert near(rows[:, :1], 3, NumpyDraws(0)).shape == (500, 1)
     assert near(rows[:0], 3, NumpyDraws(0)).shape == (0, 9)
-
-
-def test_members_of_a_class_are_drawn_uniformly() -> None:
-    machine = tasks.get("nested-3").machine
-    drawn = members(machine, 1, 3000, 4, NumpyDraws(0))
-    keys, counts = np.unique(drawn, axis=0, return_counts=True)
-    # ()(), (()) and so on: two shapes, and two kinds for each of two pairs.
-    assert len(keys) == 8
-    assert ((counts - 375) ** 2 / 375).sum() < 7 + 5 * 14**0.5
 
 
 def test_before_the_first_token_there_is_no_answer_if_no_state_stands_for_it() -> None:

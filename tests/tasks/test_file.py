@@ -61,7 +61,6 @@ def test_labels_that_look_alike_are_one_class(tmp_path: Path) -> None:
 
 BAD_JSONL = [
     ("", "d.jsonl: has no rows"),
-    ("\n \n", "d.jsonl: has no rows"),
     (
         '{"sequence": "a", "label": 1}\n{"sequence"',
         "row 2: is not JSON: expecting ':' delimiter at column 12: write",
@@ -72,53 +71,30 @@ BAD_JSONL = [
         '{"sequence": "a", "lable": 1}',
         r"row 1: has no 'label', but 'lable': did you mean 'label'\? Write {\"sequence\"",
     ),
-    ('{"Sequence": "a", "label": 1}', "row 1: has no 'sequence', but 'Sequence': did"),
-    ("{}", "row 1: has no 'sequence'; it has nothing: write"),
     ("{'sequence': 'a', 'label': 1}", "row 1: is not JSON: expecting property name"),
     ('{"sequence": "", "label": 1}\n{"sequence": "a", "label": 0}', "row 1: .* is empty"),
-    ('{"sequence": [], "label": 1}\n{"sequence": "a", "label": 0}', "row 1: .* is empty"),
     ('{"sequence": 7, "label": 1}', "row 1: the sequence must be a string or a list"),
-    ('{"sequence": [[]], "label": 1}', r"row 1: the token \[\] must be a string"),
     ('{"sequence": "a", "label": 1.5}', "row 1: the label 1.5 must be a string or a"),
-    ('{"sequence": "a", "label": null}', "row 1: the label None must be"),
     ('{"sequence": "abc", "label": [1, 0]}', "row 1: 2 labels for 3 tokens"),
     ('{"sequence": "a", "label": 1}\n{"sequence": "b", "label": 1}', "every label is '1'"),
-    ('{"sequence": [], "label": []}', "row 1: the sequence is empty"),
     ('{"sequence": "a\\ud800", "label": 1}', "row 1: .* has unprintable characters"),
     ('{"sequence": "a", "label": "x\\ny"}', "row 1: .* has unprintable characters"),
     ('{"sequence": "a", "label": NaN}', "row 1: the label nan must be a string"),
-    ('{"sequence": "a", "label": Infinity}', "row 1: the label inf must be"),
     ('{"sequence": ["a", 1e3], "label": 1}', "row 1: the token 1000.0 must be"),
-    ('{"sequence": ["a", ["b"]], "label": 1}', r"row 1: the token \['b'\] must be"),
     ('{"sequence": ["a", ""], "label": 1}', "row 1: the token is empty"),
-    ('{"sequence": ["a", null], "label": 1}', "row 1: the token None must be"),
     ('{"sequence": "ab", "label": [1, [0]]}', r"row 1: the label \[0\] must be"),
-    ('{"sequence": "a", "label": {"x": 1}}', "row 1: the label {'x': 1} must be"),
-    ('{"sequence": {"a": 1}, "label": 1}', "row 1: the sequence must be a string"),
-    ('{"sequence": null, "label": 1}', "row 1: the sequence must be a string"),
     ('{"sequence": "a", "label": ' + "9" * 5000 + "}", "row 1: is not JSON: a number has thous"),
     ("[" * 200_000, "row 1: is not JSON: it is nested too deeply: write"),
-    ('{"sequence": "a", "label": 1} {}', "row 1: is not JSON: extra data at column 31: write"),
     ('{"sequence": "a", "label": 1},\n', "row 1: is not JSON: extra data at column 30: write"),
-    ('"sequence, label"', "row 1: is not a JSON object: write"),
-    ('{"sequence": "a\\u0007", "label": 1}', r"row 1: .*\\x07.* has unprintable"),
-    ('{"sequence": ["a\\u2028"], "label": 1}', "row 1: .* has unprintable characters"),
-    ('{"sequence": "a", "label": "\\ufeffx"}', "row 1: .* has unprintable characters"),
-    ('{"sequence": "ab", "label": [1]}', "row 1: 1 labels for 2 tokens"),
-    ('{"sequence": "ab", "label": []}', "row 1: 0 labels for 2 tokens"),
 ]
 BAD_FILES = [
     *(("d.jsonl", *each) for each in BAD_JSONL),
     ("d.csv", "sequence,label\n", "d.csv: has no rows"),
-    ("d.csv", "", "d.csv: has no rows"),
     ("d.csv", "a,1\nb,1\n", "every label is '1'"),
     ("d.csv", "a\x00b,1\nb,2\n", r"row 1: the token '\\x00' has unprintable"),
     ("d.csv", '"a\nb\n,1\n', "d.csv row 1: has 1 columns: write two"),
     ("d.csv", "   ,1\nb,2\n", "d.csv row 1: the sequence is empty"),
-    ("d.csv", 'a,1\n"b\nb",2,3\n', "d.csv row 2: has 3 columns"),
     ("d.csv", "a,1\nb,2,3\n", "d.csv row 2: has 3 columns: write two"),
-    ("d.csv", "a\n", "d.csv row 1: has 1 columns: write two"),
-    ("d.csv", ",1\nb,2\n", "d.csv row 1: the sequence is empty"),
     ("d.csv", "a,\nb,2\n", "d.csv row 1: the label is empty"),
     ("d.tsv", "a,1\n", "d.tsv row 1: has 1 columns"),
     ("d.txt", "a,1\n", r"d.txt: the name must end in .jsonl, .csv or .tsv"),
@@ -205,15 +181,6 @@ def test_a_sequence_of_200_000_tokens_is_read_from_every_format(tmp_path: Path) 
         assert len(task.data.flat_tokens) == 200_001
 
 
-def test_rows_that_contradict_each_other_are_counted(tmp_path: Path) -> None:
-    lines = ["0110,even", "0111,odd", "0110,odd", "0110,even", "1,odd", "1,odd"]
-    summary = from_file(written(tmp_path, "d.csv", "\n".join(lines))).summary
-    assert (summary.rows, summary.duplicates) == (6, 3)
-    assert (summary.contradictions, summary.contradicting_rows) == (1, 3)
-    assert (summary.shortest, summary.median, summary.longest) == (1, 4, 4)
-    assert (summary.labels, summary.classes) == ("whole", {"even": 2, "odd": 4})
-
-
 def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> None:
     path = written(tmp_path, "d.csv", "ab,yes\nax,no\n")
     like = FileTask(path, "", ("a", "b"), ("no", "yes"), words=False)
@@ -223,14 +190,6 @@ def test_a_known_vocabulary_rejects_what_it_does_not_have(tmp_path: Path) -> Non
     like = FileTask(path, "", ("a", "b", "x"), ("no", "maybe"), words=False)
     with pytest.raises(InputError, match="row 1: the label 'yes' is unknown: write no, maybe"):
         from_file(path, like)
-
-
-def test_a_whole_label_and_step_labels_that_agree_are_no_contradiction(tmp_path: Path) -> None:
-    rows = '{"sequence": "ab", "label": "y"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
-    assert from_file(written(tmp_path, "d.jsonl", rows)).summary.contradictions == 0
-    rows = '{"sequence": "ab", "label": "n"}\n{"sequence": "ab", "label": ["n", "y"]}\n'
-    summary = from_file(written(tmp_path, "d.jsonl", rows)).summary
-    assert (summary.contradictions, summary.contradicting_rows, summary.labels) == (1, 2, "mixed")
 
 
 @pytest.mark.parametrize("heading", ["Sequence,Label", "\nsequence,label", " sequence , LABEL "])

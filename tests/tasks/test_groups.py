@@ -42,18 +42,6 @@ def test_the_classes_are_the_group(group: str, size: int) -> None:
     assert set(classes) == set(wanted)
 
 
-@pytest.mark.parametrize("group", SIZES)
-def test_the_generators_generate_the_group(group: str) -> None:
-    """By multiplying matrices until nothing new comes."""
-    task = Group(group)
-    generators = [matrix(task.classes[task.truth([t])]) for t in range(len(task.vocab))]
-    found = edge = {task.classes[0]}
-    while edge:
-        edge = {name_of(each @ matrix(name)) for each in generators for name in edge} - found
-        found = found | edge
-    assert found == set(task.classes)
-
-
 @pytest.mark.parametrize(
     ("group", "images"),
     [
@@ -81,15 +69,7 @@ def test_words_of_one_length_reach_every_class(group: str) -> None:
 
 
 @pytest.mark.parametrize("group", SIZES)
-def test_a_token_of_all_is_the_class_of_its_name(group: str) -> None:
-    task = tasks.get(f"group-{group}-all")
-    assert task.words
-    assert task.vocab == task.classes
-    assert [task.truth([token]) for token in range(len(task.vocab))] == list(range(SIZES[group]))
-
-
-@pytest.mark.parametrize("group", SIZES)
-def test_all_pairs_obey_the_laws_of_a_group_and_the_order_of_reading(group: str) -> None:
+def test_all_pairs_are_products_of_matrices_in_the_order_of_reading(group: str) -> None:
     """A word of two tokens, p and then g, is the matrix product g·p: the later one on the left."""
     task = tasks.get(f"group-{group}-all")
     size = len(task.vocab)
@@ -97,15 +77,8 @@ def test_all_pairs_obey_the_laws_of_a_group_and_the_order_of_reading(group: str)
     by_matrices = {name: number for number, name in enumerate(task.classes)}
     elements = np.stack([matrix(name) for name in task.classes])  # (S, n, n)
     products = np.einsum("gij,pjk->pgik", elements, elements).argmax(axis=2)  # (S, S, n) one-line
-    for p, g in product(range(0, size, 1 + size // 25), range(size)):
+    for p, g in product(range(size), repeat=2):
         assert table[p, g] == by_matrices["".join(map(str, products[p, g]))]
-    assert np.array_equal(table[0], np.arange(size))  # the identity, on either side
-    assert np.array_equal(table[:, 0], np.arange(size))
-    everything = np.arange(size)
-    assert all(np.array_equal(np.sort(row), everything) for row in table)  # a Latin square: inverses
-    assert all(np.array_equal(np.sort(row), everything) for row in table.T)
-    for p in range(0, size, 1 + size // 12):  # (p g) h = p (g h) for every g and h
-        assert np.array_equal(table[table[p]], table[p][table])
     assert not np.array_equal(table, table.T)  # or the order of reading would not matter
 
 

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
-from itertools import count as count_from
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -188,8 +187,9 @@ class Task(ABC):
             raise InputError(f"{self.name}: has no sequences of length {length}: write {longer}")
 
     def length_from(self, least: int) -> int:
-        """Return the first length from `least` on at which the task has sequences."""
-        return next(each for each in count_from(least) if each in self.lengths)
+        """Return the first length from `least` on at which the task has sequences, or its last one."""
+        first, step = self.lengths.start, self.lengths.step
+        return min(max(first, least + (first - least) % step), self.lengths[-1])
 
     def labelled(self, tokens: "Tensor") -> Examples:
         """Label sequences (N, T): every prefix gets its class, and the last class is the answer."""
