@@ -70,7 +70,7 @@ def replace(path: Path, content: bytes) -> None:
     The content is written to a temporary file in the same directory, which is then renamed. A link is
     followed. An OSError names `path`.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # `resolve` raises RuntimeError at a link to itself
     if path.exists() and not path.is_file():  # such as /dev/null, which a rename would remove
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     # O_EXCL: an existing file or link of that name is never written to.

@@ -19,7 +19,7 @@ from csprop.proof.prove import counting_proof, task_machine
 from csprop.proof.statements import state_proof
 from csprop.tasks.base import Task
 from csprop.training import checkpoint
-from tests.helpers.forgery import Draft, at, leaves
+from tests.helpers.forgery import Draft
 
 OPEN, SHUT = 20.0, -20.0
 """Of a skip: all of the input is added, or nothing."""
@@ -118,8 +118,6 @@ def careless(left: Any, right: Any) -> Invariant:
 
 # Faults.
 
-SIZES = (0.05, 0.3, 1.0, 2.0, 5.0)
-
 
 def plant(tensors: dict[str, torch.Tensor], task: Task, dice: random.Random) -> str:
     """Change something in the weights of a model; what it was."""
@@ -146,7 +144,7 @@ def plant(tensors: dict[str, torch.Tensor], task: Task, dice: random.Random) -> 
         place = dice.randrange(len(flat))
         how = dice.choice(["add", "negate", "zero"])
         if how == "add":
-            flat[place] += dice.choice([-1, 1]) * dice.choice(SIZES)
+            flat[place] += dice.choice([-1, 1]) * dice.choice([0.05, 0.3, 1.0, 2.0, 5.0])
         else:
             flat[place] = -flat[place] if how == "negate" else 0.0
     return kind
@@ -167,8 +165,3 @@ def wrong(model: CSP, task: Task, deep: Sequence[Sequence[int]]) -> Sequence[int
                 if answer != task.truth(row[:end]):
                     return row[:end]
     return None
-
-
-def numbers(value: Any) -> list[tuple[Any, ...]]:
-    """Return the ways to all whole numbers in a document."""
-    return [way for way in leaves(value) if type(at(value, way)) is int]

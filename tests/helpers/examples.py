@@ -1,17 +1,12 @@
 """The scripts that made the example files."""
 
-import importlib.util
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 SCRIPTS = Path(__file__).parents[2] / "examples"
 
 
-def script(name: str) -> ModuleType:
-    """Import a script of `examples/`."""
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(name: str) -> SimpleNamespace:
+    """Return the names that a script of `examples/` defines."""
+    return SimpleNamespace(**runpy.run_path(str(SCRIPTS / f"{name}.py")))

@@ -1,16 +1,13 @@
 """Run directories that were tampered with by somebody who also mends every digest.
 
-A `Forger` has genuine certified runs. It takes one apart into a `Draft`, changes that in one or several
-of the ways in `KINDS`, and writes it down again with a manifest that fits, as do the digests inside of
-the certificate. The hardest are complete: tables, automaton, pairs, margins and words are then computed
-from the forged weights, so that everything agrees, and the machine is wrong for its task.
+A `Forger` takes a genuine run apart into a `Draft`, changes that in some of the ways in `KINDS`, and
+writes it again. The hardest are complete: everything follows from the forged weights and agrees.
 """
 
 import copy
 import hashlib
 import itertools
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -30,7 +27,7 @@ from csprop.automata.walk import every_input
 from csprop.nn.config import CSPConfig
 from csprop.nn.model import CSP
 from csprop.proof import prove, statements
-from csprop.proof.certificate import Certificate, FiniteProof
+from csprop.proof.certificate import Certificate
 from csprop.proof.lock import covered_moves, measure
 from csprop.proof.locked import Locked
 from csprop.runs.machines import from_machine
@@ -63,10 +60,8 @@ DOOR = machines.automaton(
     ("open", "close", "lock"), ("fine", "alarm"), True, 0,
     ((1, 0, 2), (1, 0, 3), (3, 2, 0), (3, 3, 3)), (0, 0, 0, 1),
 )  # fmt: skip
-FILES = (
-    checkpoint.CONFIG, checkpoint.METRICS, checkpoint.WEIGHTS, checkpoint.RESULT, checkpoint.LOCKED,
-    checkpoint.CERTIFICATE, checkpoint.MANIFEST,
-)  # fmt: skip
+UNUSED = (checkpoint.LAST, checkpoint.DIAGNOSIS, checkpoint.SUSPECTS)
+FILES = [*(name for name in checkpoint.FILES if name not in UNUSED), checkpoint.MANIFEST]
 
 
 # Genuine runs.
@@ -74,28 +69,28 @@ FILES = (
 
 def genuine(folder: Path) -> dict[str, Path]:
     """Certified runs by their names."""
-    made = {name: _compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
-    made["parity, other weights"] = _compiled(folder / "other", PARITY, "parity", seed=1)
+    made = {name: compiled(folder / name, counter, name) for name, counter in COUNTERS.items()}
+    made["parity, other weights"] = compiled(folder / "other", PARITY, "parity", seed=1)
     (folder / FILE).write_text(ROWS)
-    made[FILE] = _compiled(folder / "file", PARITY, folder / FILE)
+    made[FILE] = compiled(folder / "file", PARITY, folder / FILE)
     odd = [(each.count("1") + (row in WRONG)) % 2 for row, each in enumerate(STRINGS, start=1)]
     labels = (f"{each},{('even', 'odd')[said]}\n" for each, said in zip(STRINGS, odd, strict=True))
     (folder / NOISY).write_text("".join(labels))
-    made[NOISY] = _compiled(folder / "noisy", PARITY, folder / NOISY)
+    made[NOISY] = compiled(folder / "noisy", PARITY, folder / NOISY)
     csprop.compile(DOOR, folder / "machine")
     made[MACHINE] = folder / "machine"
     learned = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1))
     from_machine(csprop.tasks.from_file(folder / NOISY), learned, folder / "learned")
     made["a machine of rows"] = folder / "learned"
     wrong = machines.Counter(2, ((False, 0), (False, 0)), (0, 1), 2)
-    made[LENGTH] = _compiled(folder / "length", PARITY, "parity", length=4)
-    made["a wrong length"] = _compiled(folder / "wrong length", wrong, "parity", length=4)
-    made["a counterexample"] = _compiled(folder / "counterexample", wrong, "parity")
+    made[LENGTH] = compiled(folder / "length", PARITY, "parity", length=4)
+    made["a wrong length"] = compiled(folder / "wrong length", wrong, "parity", length=4)
+    made["a counterexample"] = compiled(folder / "counterexample", wrong, "parity")
     made["group-S3"] = zoo.unpack("group-S3", folder)
     return made
 
 
-def _compiled(
+def compiled(
     path: Path, counter: machines.Counter, task: str | Path, seed: int = 0, length: int | None = None
 ) -> Path:
     """A run as if it had been trained."""
@@ -139,8 +134,6 @@ class Draft:
     data: str | None = None
     raw: dict[str, bytes] = field(default_factory=dict)
     """Files as bytes, in place of what is made of the rest."""
-    last: Callable[[Path], None] = lambda path: None
-    """What is done to the folder when all is written."""
     others: Sequence[Path] = ()
     """Other runs."""
 
@@ -178,22 +171,14 @@ class Draft:
         if self.locked:
             files[checkpoint.LOCKED] = packed(_whole(self.locked))
         files |= self.raw
-        self._mend(files)
+        weights = self.certificate.get("weights") if isinstance(self.certificate, dict) else None
+        if isinstance(weights, dict) and str(weights.get("file")) in files:
+            weights["sha256"] = hashlib.sha256(files[weights["file"]]).hexdigest()
         files.setdefault(checkpoint.CERTIFICATE, _json(self.certificate))
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         files.setdefault(checkpoint.MANIFEST, _json(digests))
         for name, content in files.items():
             (path / name).write_bytes(content)
-        self.last(path)
-
-    def _mend(self, files: dict[str, bytes]) -> None:
-        """The digest of the weights inside the certificate."""
-        document = self.certificate
-        if not isinstance(document, dict):
-            return
-        weights = document.get("weights")
-        if isinstance(weights, dict) and str(weights.get("file")) in files:
-            weights["sha256"] = hashlib.sha256(files[weights["file"]]).hexdigest()
 
     def _place_data(self, path: Path) -> None:
         """The rows beside the run, with their place and digest in both documents."""
@@ -205,11 +190,9 @@ class Draft:
         stated = {"name": place.stem, "data": str(place), "sha256": digest}
         documents = (self.config, self.certificate)
         tasks = [each["task"] for each in documents if isinstance(each, dict) and "task" in each]
-        for task in tasks:
-            if isinstance(task, dict) and "data" in task and not task.get("forged"):
+        for task in [each for each in tasks if isinstance(each, dict)]:
+            if not task.pop("forged", False) and "data" in task:
                 task.update(stated)
-            if isinstance(task, dict):
-                task.pop("forged", None)
         document = self.certificate
         if isinstance(document, dict) and isinstance(document.get("statement"), str):
             for name in (FILE, NOISY):
@@ -333,14 +316,10 @@ NUMBERS = (10**400, -(10**400), float("nan"), 1e9, 0, -1.0, True, "1", None, [],
 VALUES: dict[str, dict[Way, Sequence[Any]]] = {
     "other numbers": {
         **{("layers", 0, name): NUMBERS for name in ("gap", "snap", "size", "codes", "gate")},
+        **{("search", name): NUMBERS for name in ("rounds", "radius", "channels")},
+        ("search", "channels", 0): (10**9, "all of them, proven", 1.5),
         **{(name,): NUMBERS for name in ("margin", "minimal_states", "depth", "doubt",
                                          "gap_over_snap", "layers", "format")},
-    },
-    "other search": {
-        ("search", "channels"): ([10**9], ["all of them, proven"], "x", None, [], [1.5]),
-        ("search", "rounds"): (-1, 10**30, "none", None, True),
-        ("search", "radius"): (-1.0, "x", float("nan"), None, [0.3]),
-        ("search",): ([], None, "x", {}),
     },
     "other names of the automaton": {
         ("automaton", "vocab"): (["x"], [], ["1", "0"], ["0", "1", "z"]),
@@ -357,11 +336,6 @@ VALUES: dict[str, dict[Way, Sequence[Any]]] = {
         ("statement",): ("It is right, always.", "For every input it is right.", None, 3),
         ("proven",): (True, 1, "true", False, None),
     },
-    "another answer": {
-        (*way, state): (0, 1, 2, None, True, 1.0, "0")
-        for way in (("machine", "outputs"), ("automaton", "answers")) for state in range(3)
-    },
-    "other task states": {("task_states", state): ("0", "1", 0, "99", None) for state in range(3)},
 }  # fmt: skip
 """Values in place of others in a certificate."""
 
@@ -376,6 +350,7 @@ def _replace(values: dict[Way, Sequence[Any]]) -> Kind:
 
 
 KINDS |= {name: _replace(values) for name, values in VALUES.items()}
+KINDS["no certificate"] = lambda draft, dice: put(vars(draft), ("certificate",), dice.choice(JUNK))
 
 
 @kind
@@ -394,57 +369,6 @@ def answers_exchanged(draft: Draft, dice: Dice) -> None:
     turned = {first: second, second: first}
     for said in (draft.certificate["machine"]["outputs"], draft.certificate["automaton"]["answers"]):
         said[:] = [turned.get(each, each) for each in said]
-
-
-@kind
-def lists_in_another_order(draft: Draft, dice: Dice) -> None:
-    """Places, pairs or states of the task: shuffled, one too few, one too many, one twice, or none."""
-    document, name = draft.certificate, dice.choice(("places", "pairs", "task_states"))
-    listed = document["machine"][name] if name == "places" else document[name]
-    change, place = dice.randrange(5), dice.randrange(len(listed))
-    if change == 0:
-        dice.shuffle(listed)
-    elif change == 1:
-        listed.pop(place)
-    elif change == 2:
-        listed.append([dice.randrange(9), dice.randrange(9)][: len(listed[0])])
-    elif change == 3:
-        listed[place] = dice.choice((listed[0], [0.0, False], [-1], [9]))
-    else:
-        listed.clear()
-
-
-@kind
-def automaton_that_is_not_minimal(draft: Draft, dice: Dice) -> None:
-    """A state twice: right on every input, and not the smallest."""
-    document = draft.certificate
-    automaton = document["automaton"]
-    state = dice.randrange(len(automaton["answers"]))
-    automaton["transitions"].append(list(automaton["transitions"][state]))
-    automaton["answers"].append(automaton["answers"][state])
-    before, after = len(automaton["answers"]) - 1, len(automaton["answers"])
-    for row in automaton["transitions"]:
-        row[:] = [dice.choice((there, before)) if there == state else there for there in row]
-    if dice.random() < 0.8:
-        document["minimal_states"] = after
-        said = document["statement"]
-        document["statement"] = said.replace(f"of {before} states", f"of {after} states")
-
-
-@kind
-def no_certificate_at_all(draft: Draft, dice: Dice) -> None:
-    draft.certificate = copy.deepcopy(dice.choice(JUNK))
-
-
-@kind
-def boast_without_a_machine(draft: Draft, dice: Dice) -> None:
-    """It says that it is not proven, in words that say the contrary."""
-    said = ("format", "verdict", "statement", "task")
-    document = draft.certificate = {name: draft.certificate[name] for name in said}
-    document["proven"] = False
-    document["verdict"] = dice.choice(("proven for all lengths", "agrees with every row", "not finite"))
-    if dice.random() < 0.5:
-        document["statement"] = "It is right on every input: proven for all lengths."
 
 
 @kind
@@ -609,27 +533,22 @@ TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8,
 
 
 @kind
-def another_type(draft: Draft, dice: Dice) -> None:
+def another_type_or_shape(draft: Draft, dice: Dice) -> None:
+    """Of one tensor or, the type, of all of them; one may be missing, or there is one more."""
     tensors = dice.choice((draft.locked, draft.locked, draft.model))
-    chosen, dtype = dice.choice((list(tensors), [dice.choice(list(tensors))])), dice.choice(TYPES)
-    for name in chosen:
-        tensors[name] = tensors[name].to(dtype)
-    if dice.random() < 0.5:
-        draft.complete()
-
-
-@kind
-def another_shape(draft: Draft, dice: Dice) -> None:
-    tensors = dice.choice((draft.locked, draft.locked, draft.model))
-    name, how = dice.choice(list(tensors)), dice.randrange(6)
-    value = tensors[name]
-    if how == 0:
+    name = dice.choice(list(tensors))
+    value, dtype = tensors[name], dice.choice(TYPES)
+    shapes = (value[None], value[..., :1], torch.cat([value, value]), value.reshape(-1))
+    more = dice.choice(("codes_1", "places", "following", "network.x", "x"))
+    change = dice.choice(
+        ({name: value.to(dtype)}, {each: tensors[each].to(dtype) for each in tensors},
+         {name: dice.choice(shapes)}, {more: value}, {})
+    )  # fmt: skip
+    tensors |= change
+    if not change:
         del tensors[name]
-    elif how == 1:
-        tensors[dice.choice(("codes_1", "places", "following", "network.x", "x"))] = value
-    else:
-        shapes = (value[None], value[..., :1], torch.cat([value, value]), value.reshape(-1))
-        tensors[name] = shapes[how - 2]
+    if dice.random() < 0.3:
+        draft.complete()
 
 
 @kind
@@ -669,32 +588,6 @@ def other_rows(draft: Draft, dice: Dice) -> None:
 
 
 @kind
-def other_rows_disagree(draft: Draft, dice: Dice) -> None:
-    """More rows, fewer, others or none are said to disagree; with numbers and words to fit, or not."""
-    assert draft.data is not None
-    document, count = draft.certificate, len(draft.data.splitlines())
-    rows = list(document.get("disagreeing", []))
-    rows, count = dice.choice(
-        (([*rows, dice.randrange(1, count + 1)], count), (rows[:-1], count), ([], count),
-         (sorted(dice.sample(range(1, count + 1), len(rows) or 1)), count),
-         ([row + 1 for row in rows] or [0], count),  # as if the first row were 0
-         (dice.choice(([True], [1.0], ["1"], rows[::-1], [-1], None, 3, {})), count),
-         (rows, count + dice.choice((1, -1, 10**6))))
-    )  # fmt: skip
-    document |= {"rows": count, "disagreeing": rows}
-    if not rows and dice.random() < 0.5:
-        del document["rows"], document["disagreeing"]
-    if isinstance(rows, list) and dice.random() < 0.7:
-        genuine = Certificate.from_json(document | {"rows": 0, "disagreeing": []})
-        assert isinstance(genuine.proof, FiniteProof)
-        assert genuine.automaton is not None
-        wrong = tuple(range(len(rows)))
-        claim = statements.state_proof(draft.task, genuine.proof, genuine.automaton, wrong)
-        document["verdict"] = claim.verdict
-        document["statement"] = claim.statement.replace(str(len(draft.task.data)), str(count))
-
-
-@kind
 def other_names_of_a_file(draft: Draft, dice: Dice) -> None:
     tasks = [draft.config["task"], draft.certificate["task"]]
     values: dict[str, tuple[Any, ...]] = {
@@ -723,24 +616,6 @@ def other_bytes(draft: Draft, dice: Dice) -> None:
          b"9" * 5000, b'{"a": "\\ud800"}', b"\0" * 100, b"\xff" * 8 + b"x" * 100, b"\x08" + b"\0" * 7,
          b'{"a":' * 500 + b"1" + b"}" * 500)
     )  # fmt: skip
-
-
-@kind
-def other_things_in_place_of_files(draft: Draft, dice: Dice) -> None:
-    """A folder, a link to itself, a device that never ends, a pipe, another run's file, or nothing."""
-    name, how, other = dice.choice(FILES), dice.randrange(6), dice.choice(draft.others)
-
-    def last(path: Path) -> None:
-        place = path / name
-        place.unlink(missing_ok=True)
-        if how == 0:
-            place.mkdir()
-        elif how == 1:
-            os.mkfifo(place)
-        elif how < 5:  # to itself, a device, or another run
-            place.symlink_to((name, "/dev/zero", (other / name).resolve())[how - 2])
-
-    draft.last = last
 
 
 class Forger:

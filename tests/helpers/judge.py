@@ -1,9 +1,8 @@
 """Whether what csprop says of a run directory is true, by code that shares nothing with the proof.
 
-Every way to use a run is tried. Whatever announces a proof, or hands a locked model over as proven,
-must be right: the machine is walked beside the task, and compared with `Task.truth` on all short
-inputs; or it is run over the rows of the file, and those that disagree are the ones that are listed.
-Everything else must be one sentence and exit 1 or 2.
+Every way to use a run is tried. What announces a proof must be right: the machine is walked beside the
+task and compared with `Task.truth` on short inputs, or run over the rows of the file. Everything else
+must be one sentence and exit 1 or 2.
 """
 
 import contextlib
@@ -13,14 +12,13 @@ import io
 import itertools
 import json
 import re
-import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import torch
 from safetensors.torch import load as unpacked
 
 import csprop
@@ -31,8 +29,6 @@ from csprop.tasks import get
 from csprop.tasks.base import Task
 from tests.helpers.forgery import relocked
 
-SHORT = 6
-"""All inputs up to this length are compared with the truth."""
 CLAIMS = re.compile(
     r"proven for all lengths|proven up to depth|agrees? with (?:every row|all|[\d,]+ of)|"
     r"the certificate holds|"
@@ -132,7 +128,7 @@ class Truth:
                 if pair not in seen:
                     seen.add(pair)
                     todo.append(pair)
-        short = (itertools.product(tokens, repeat=length) for length in range(1, SHORT + 1))
+        short = (itertools.product(tokens, repeat=length) for length in range(1, 7))
         return all(said(each) == self.task.truth(each) for rows in short for each in rows)
 
     def verdict(self, wrong: Sequence[int]) -> str:
@@ -141,8 +137,6 @@ class Truth:
 
     def right_at(self, length: int, model: Any) -> int:
         """How many inputs of a length a model answers wrongly."""
-        import torch
-
         assert self.task is not None
         inputs = list(itertools.product(range(len(self.vocab)), repeat=length))
         with torch.no_grad():
@@ -168,18 +162,6 @@ def smallest(machine: Tables) -> int:
     first = tuple(block[there] for there in rows[start])
     alike = any(block[s] in entered and tuple(block[t] for t in rows[s]) == first for s in reached)
     return len(entered) + (not alike)
-
-
-@contextmanager
-def quiet(text: str = "") -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Two streams that take what is written, and text to be read."""
-    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
-    sys.stdin = io.StringIO(text)
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            yield out, err
-    finally:
-        sys.stdin = stdin
 
 
 class Judge:
@@ -209,7 +191,7 @@ class Judge:
             self.outcomes[name] = "refused"
             return
         except Exception as error:
-            raise Lie(f"load: {_last(error)}") from error
+            raise Lie(f"load: {error!r}") from error
         self.locked = locked is not None
         if certificate is None:
             demand(locked is None and automaton is None, "a locked model without a certificate")
@@ -282,10 +264,14 @@ class Judge:
 
     def _run(self, *argv: str, text: str = "") -> tuple[int, str, str]:
         try:
-            with quiet(text) as (out, err):
+            with (
+                patch("sys.stdin", io.StringIO(text)),
+                contextlib.redirect_stdout(io.StringIO()) as out,
+                contextlib.redirect_stderr(io.StringIO()) as err,
+            ):
                 code = main([argv[0], str(self.path), *argv[1:]])
         except (Exception, SystemExit) as error:
-            raise Lie(f"{' '.join(argv)}: {_last(error)}") from error
+            raise Lie(f"{' '.join(argv)}: {error!r}") from error
         said, complaint = out.getvalue(), err.getvalue()
         demand(code in (0, 1, 2), f"{argv[0]}: exit {code}")
         if code == 2 or (code and "--check" in argv):
@@ -344,12 +330,9 @@ class Judge:
             self._demand_right(document["transitions"], document["answers"], document["start"])
 
     def _report(self) -> None:
-        out, times = self.path.parent / f"{self.path.name}.html", reading.TIMES
-        reading.TIMES = (1,)
-        try:
+        out = self.path.parent / f"{self.path.name}.html"
+        with patch.object(reading, "TIMES", (1,)):
             code, said, err = self._run("report", "--out", str(out))
-        finally:
-            reading.TIMES = times
         if code == 0:
             content = out.read_text()
             shown = content[content.index("<body") : content.index("Configuration and provenance")]
@@ -371,10 +354,3 @@ class Judge:
             self._announced("certify", said)
             if "stays" in err:
                 demand(before == "served, and right", "certify: a proof that does not hold stays")
-
-
-def _last(error: BaseException) -> str:
-    """A traceback's last words, and where it was raised."""
-    places = [each for each in traceback.extract_tb(error.__traceback__) if "csprop" in each.filename]
-    frames = " < ".join(f"{Path(each.filename).name}:{each.lineno}" for each in reversed(places[-4:]))
-    return f"{type(error).__name__}: {str(error)[:200]} ({frames})"

@@ -114,13 +114,9 @@ def compiled(counter: Counter, noise: float = 0.0, seed: int = 0) -> CSP:
     harmonics = max(1, n // 2)
     width = harmonics + tokens
     config = CSPConfig(
-        vocab_size=tokens,
-        num_classes=counter.classes,
-        width=width,
-        depth=1,
-        cell=Rotor(),
+        vocab_size=tokens, num_classes=counter.classes, width=width, depth=1, cell=Rotor(),
         decoder="linear",
-    )
+    )  # fmt: skip
     model = CSP(config, torch.Generator().manual_seed(seed)).requires_grad_(False)
     (block,) = model.layers
     assert isinstance(block, RotorBlock)

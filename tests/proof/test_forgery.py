@@ -97,7 +97,9 @@ def test_the_judge_notices_a_verifier_that_does_not_walk(
         draft.locked[name] = draft.locked[name].flip(0)
     draft.complete()
     draft.write(tmp_path / "forged")
-    assert Judge(tmp_path / "forged", certifies=False).outcomes["load"] == "refused"
+    outcomes = Judge(tmp_path / "forged", certifies=False).outcomes
+    assert outcomes["load"] == "refused"
+    assert {outcomes[verb] for verb in ("eval", "report")} == {"exit 2, one sentence"}
     monkeypatch.setattr(verify_finite, "_check_pairs", lambda proof, task: {(0, 0), (0, 1)})
     with pytest.raises(Lie, match=r"a wrong machine is served"):
         Judge(tmp_path / "forged", certifies=False)
@@ -136,17 +138,20 @@ def test_a_proof_that_does_not_hold_gives_way(runs: dict[str, Path], tmp_path: P
     assert (found.verdict, found.proven, found.locked) == ("counterexample", False, None)
 
 
+@pytest.mark.parametrize("way", ["gone", "changed"])
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [(forgery.FILE, "agrees with every row"), (forgery.NOISY, "agrees with 58 of 62 rows")],
 )
-def test_rows_that_are_gone_are_no_proof(
-    runs: dict[str, Path], tmp_path: Path, name: str, verdict: str
+def test_rows_that_are_gone_or_changed_are_no_proof(
+    runs: dict[str, Path], tmp_path: Path, name: str, verdict: str, way: str
 ) -> None:
     draft = Draft.of(runs[name])
+    assert draft.data is not None
     draft.write(tmp_path / "run")
     assert Judge(tmp_path / "run", certifies=False).outcomes["load"] == "served, and right"
-    (tmp_path / "run.csv").unlink()
+    changed = draft.data.replace("even", "odd", 1)
+    (tmp_path / "run.csv").unlink() if way == "gone" else (tmp_path / "run.csv").write_text(changed)
     assert "unchecked" in Judge(tmp_path / "run", certifies=False).outcomes["load"]
     run = csprop.load(tmp_path / "run")
     assert run.certificate is not None
@@ -154,11 +159,13 @@ def test_rows_that_are_gone_are_no_proof(
     assert "disagreeing" not in run.certificate.document
     assert run.locked is not None
     run.save_pretrained(tmp_path / "saved")  # and where the rows are back, it is proven again
-    assert draft.data is not None
     (tmp_path / "run.csv").write_text(draft.data)
     again = csprop.load(tmp_path / "saved").certificate
     assert again is not None
     assert (again.verdict, again.proven) == (verdict, True)
+    draft.data = changed  # with digests that fit
+    draft.write(tmp_path / "forged")
+    assert Judge(tmp_path / "forged", certifies=False).outcomes["report"] == "exit 2, one sentence"
 
 
 def test_a_huge_model_is_not_made_for_a_small_file(parity: Path) -> None:
@@ -173,17 +180,14 @@ def test_a_huge_model_is_not_made_for_a_small_file(parity: Path) -> None:
 # Tricks with paths.
 
 
-def test_a_relative_path(parity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_and_a_link(parity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(parity.parent)
     for path in (Path("parity"), Path("./parity/../parity")):
         assert Judge(path, certifies=False).outcomes["certify --check"] == "exit 0"
     monkeypatch.chdir(parity)
     assert main(["certify", ".", "--check"]) == 0
-
-
-def test_a_symlink_to_a_run_is_the_run(parity: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(parity)
-    assert Judge(tmp_path / "link").outcomes["load"] == "served, and right"
+    (parity.parent / "link").symlink_to(parity)
+    assert Judge(parity.parent / "link").outcomes["load"] == "served, and right"
 
 
 @pytest.mark.parametrize("name", [*FILES, "manifest.json", ".csprop.lock"])
@@ -199,13 +203,18 @@ def test_no_link_is_written_through(parity: Path, tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", [*FILES, "manifest.json", ".csprop.lock"])
-@pytest.mark.parametrize("how", ["folder", "pipe", "device"])
-def test_what_is_no_file_is_one_sentence(parity: Path, name: str, how: str) -> None:
+@pytest.mark.parametrize("how", ["folder", "pipe", "device", "itself", "another run", "nothing"])
+def test_what_is_no_file_of_the_run_is_one_sentence(
+    runs: dict[str, Path], parity: Path, name: str, how: str
+) -> None:
     place = parity / name
+    links = {"device": "/dev/zero", "itself": name, "another run": runs["mod3"] / name}
     place.unlink(missing_ok=True)
-    make = {"folder": Path.mkdir, "pipe": os.mkfifo, "device": lambda it: it.symlink_to("/dev/zero")}
-    make[how](place)
-    Judge(parity)
+    if how in links:
+        place.symlink_to(links[how])
+    elif how != "nothing":
+        place.mkdir() if how == "folder" else os.mkfifo(place)
+    Judge(parity, certifies=how != "another run")  # which would be written
 
 
 def test_a_certificate_of_megabytes(parity: Path) -> None:

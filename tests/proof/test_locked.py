@@ -13,9 +13,11 @@ import csprop
 from csprop.errors import InputError
 from csprop.ops import native
 from csprop.proof.certify import certify
-from csprop.proof.locked import Locked, nearest
+from csprop.proof.locked import Locked, LockedModel
+from csprop.proof.locked_counter import LockedCounter
 from csprop.proof.store import save
 from tests.helpers import machines
+from tests.helpers.counting import brackets
 from tests.helpers.zoo import unpack
 
 TOKENS = torch.tensor([[0, 1]])
@@ -25,6 +27,11 @@ MODULUS, MOVES, LABELS = 5, ((False, 2), (True, 3), (False, 4)), (0, 1, 2, 3, 0)
 @pytest.fixture(scope="module")
 def model() -> Locked:
     return machines.locked(machines.compiled(machines.Counter(MODULUS, MOVES, LABELS), noise=0.003))
+
+
+@pytest.fixture(scope="module", params=["finite", "counting"])
+def either(request: pytest.FixtureRequest, model: Locked) -> LockedModel:
+    return model if request.param == "finite" else LockedCounter(brackets())
 
 
 def drawn(rows: int, length: int, seed: int = 0) -> Tensor:
@@ -42,45 +49,38 @@ def test_the_table_is_the_network_snapped_at_every_step(model: Locked) -> None:
     assert torch.equal(model.codes[0][model.places[last, 0]], state[:, 0])
 
 
-@pytest.mark.skipif(bool(native.WHY_NOT), reason=native.WHY_NOT)
-def test_the_compiled_rows_are_the_loop_over_columns(model: Locked) -> None:
-    tokens, state = drawn(5, 64), torch.tensor([0, 1, 2, 1, 0])
-    with csprop.use_backend("native"):
-        rows = model(tokens, state, return_state=True)
-    with csprop.use_backend("torch"):
-        columns = model(tokens, state, return_state=True)
-    assert all(map(torch.equal, rows, columns))
-
-
 @pytest.mark.parametrize("backend", ["native", "torch"])
-def test_pieces_are_the_whole(model: Locked, backend: str) -> None:
+def test_pieces_are_the_whole(either: LockedModel, backend: str) -> None:
     if backend == "native" and native.WHY_NOT:
         pytest.skip(native.WHY_NOT)
-    tokens = drawn(3, 50)
+    tokens, parts = drawn(3, 50) % either.symbols, []
+    _, state = either(tokens[:, :5], return_state=True)
+    with csprop.use_backend("torch"):  # the loop over columns
+        whole, end = either(tokens, state, return_state=True)
     with csprop.use_backend(backend):
-        whole, end = model(tokens, return_state=True)
-        state, parts = None, []
         for part in tokens.split([1, 0, 2, 30, 17], dim=1):
-            scores, state = model(part, state, return_state=True)
+            scores, state = either(part, state, return_state=True)
             parts.append(scores)
     assert torch.equal(torch.cat(parts, dim=1), whole)
-    assert state is not None
     assert torch.equal(state, end)
 
 
-def test_a_reset_begins_another_sequence(model: Locked) -> None:
-    tokens = drawn(2, 12)
+def test_a_reset_begins_another_sequence(either: LockedModel) -> None:
+    tokens = drawn(2, 12) % either.symbols
+    _, state = either(tokens[:, :5], return_state=True)
     reset = torch.zeros(2, 12, dtype=torch.bool)
     reset[0, 5] = reset[1, 0] = reset[1, 9] = True
-    scores = model(tokens, torch.tensor([0, 1]), reset=reset)
-    apart = [model(tokens[:1, :5]), model(tokens[:1, 5:]), model(tokens[1:, :9]), model(tokens[1:, 9:])]
-    assert torch.equal(scores[:1], torch.cat(apart[:2], dim=1))
-    assert torch.equal(scores[1:], torch.cat(apart[2:], dim=1))
+    scores, end = either(tokens, state, reset=reset, return_state=True)
+    first = [either(tokens[:1, :5], state[:1]), either(tokens[:1, 5:])]
+    second = [either(tokens[1:, :9]), either(tokens[1:, 9:])]
+    for row, parts in enumerate((first, second)):
+        assert torch.equal(scores[row], torch.cat(parts, dim=1)[0])
+    assert torch.equal(end[:1], either(tokens[:1, 5:], return_state=True)[1])
 
 
-def test_a_stream_is_the_forward_pass(model: Locked) -> None:
-    tokens = drawn(1, 30)
-    stream, whole = model.stream(), model(tokens)[0]
+def test_a_stream_is_the_forward_pass(either: LockedModel) -> None:
+    tokens = drawn(1, 30) % either.symbols
+    stream, whole = either.stream(), either(tokens)[0]
     for token, scores in zip(tokens[0, :20].tolist(), whole, strict=False):
         assert torch.equal(stream.step(token), scores)
     middle = stream.state
@@ -142,20 +142,6 @@ def test_a_million_tokens(length: int, resets: bool) -> None:
     assert torch.equal(said, torch.tensor(counter.labels)[counts])
 
 
-def test_nothing_drifts(model: Locked) -> None:
-    """Snapped, a state after 100,000 tokens is a code, bit for bit; left alone, it is none."""
-    tokens = drawn(1, 100_000)[0]
-    tokens = torch.where(tokens == 1, 0, tokens)  # no resets, or nothing could drift
-    _, last = model(tokens[None], return_state=True)
-    snapped = model.codes[0][model.places[last, 0]]
-    state, astray = model.network.initial_state(), model.network.initial_state()
-    for token in tokens[-1000:].split(1):
-        state, _ = model.network.step(state, token, model.snapping([]))
-        astray, _ = model.network.step(astray, token, lambda layer, h: h)
-    for h, lost in ((snapped, False), (state[:, 0], False), (astray[:, 0], True)):
-        assert (float(nearest(h, model.codes[0])[0][0, 0]) > 1e-3) == lost
-
-
 def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
     run = csprop.train("flip-flop", out=tmp_path / "run", epochs=8, samples=1000, width=8)
     assert csprop.load(tmp_path / "run").locked is None
@@ -172,14 +158,6 @@ def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
     assert not any(parameter.requires_grad for parameter in again.parameters())
     (tmp_path / "run" / "certificate.json").unlink()  # as if cut off before it was written
     assert csprop.load(tmp_path / "run").locked is None
-
-
-def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
-    path = unpack("parity", tmp_path) / "locked.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match=r"does not match manifest\.json"):
-        _ = csprop.load(path.parent).locked
 
 
 def test_a_proof_is_not_used_if_torch_computes_another_machine(

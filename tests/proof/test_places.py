@@ -65,15 +65,6 @@ def reached(table: Table) -> set[int]:
     return found
 
 
-def spread(automaton: Automaton, copies: int, dice: random.Random) -> Table:
-    """The same machine, whose every state has copies: place c · states + s is a copy of state s."""
-    states = len(automaton)
-    return [
-        [there + states * dice.randrange(copies) for there in automaton.transitions[place % states]]
-        for place in range(copies * states)
-    ]
-
-
 def drawn(automaton: Automaton, count: int, length: int, seed: int) -> Labelled:
     task = MachineTask(automaton)
     examples = task.examples(count, length, torch.Generator().manual_seed(seed)).padded()
@@ -127,7 +118,8 @@ def with_a_bad_copy(
     Place 10 is a third copy of state 1. A single move leads to it, and token 2 leaves it wrongly.
     """
     while True:
-        table = spread(right, 2, dice)
+        copies = [*right.transitions, *right.transitions]  # place 5 + s is a copy of state s
+        table = [[there + 5 * dice.randrange(2) for there in row] for row in copies]
         table.append([(there + (token == 2)) % 5 for token, there in enumerate(right.transitions[1])])
         move = dice.choice([(p, k) for p in range(10) for k in range(3) if table[p][k] % 5 == 1])
         table[move[0]][move[1]] = 10

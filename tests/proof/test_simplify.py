@@ -33,9 +33,8 @@ def rows(name: str, seed: int = 0) -> Labelled:
 
 
 def counter(name: str, seed: int = 0) -> CSP:
-    return CSP(configure(name, "counter", seed).model, Generator().manual_seed(seed)).requires_grad_(
-        False
-    )
+    config = configure(name, "counter", seed).model
+    return CSP(config, Generator().manual_seed(seed)).requires_grad_(False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=30))

@@ -61,7 +61,6 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Visit]:
     Nothing may be fetched, and the console stays empty.
     """
     tabs: list[Tab] = []
-    contexts: list[Any] = []
 
     def open_tab(path: Path, width: int = 1440, **options: Any) -> Tab:
         if path.is_dir():
@@ -69,7 +68,6 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Visit]:
         viewport = {"width": width, "height": 900}
         settings = {"offline": True, "reduced_motion": "reduce"} | options
         context = browser.new_context(viewport=viewport, **settings)
-        contexts.append(context)
         tab = Tab(context.new_page())
         tab.page.on("console", lambda message: tab.complaints.append(message.text))
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
@@ -82,5 +80,4 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Visit]:
     for tab in tabs:
         assert tab.complaints == []
         assert len(tab.requests) == 1, "the page is one file"
-    for context in contexts:
-        context.close()
+        tab.page.context.close()

@@ -4,16 +4,12 @@ import random
 from pathlib import Path
 
 import pytest
-import torch
-from torch import Generator
 
 import csprop
 from csprop import tasks
 from csprop.automata.counting import CounterMachine
-from csprop.automata.machine import Machine
-from csprop.report import embed
 from tests.helpers.browser import Visit
-from tests.helpers.counters import plain, plain_step
+from tests.helpers.counters import plain_step
 from tests.helpers.zoo import unpack
 
 MARKS = """explorer.panels[0].counters.lines.map(({svg}) => {
@@ -110,15 +106,3 @@ def test_the_tables_say_what_the_drawings_say(counting_page: Path, visit: Visit)
     assert panel.locator("details tbody tr").last.inner_text().split() == ["c", "-3", "-1"]
     labels = panel.locator(".machine svg text.on").all_text_contents()
     assert {") if c > 0", ") if c = 0", ") if c < 0"} <= set(labels)
-
-
-def test_the_truth_in_a_page_is_that_of_the_task_at_every_depth(brackets: Path) -> None:
-    truth = embed.embed_task(csprop.load(brackets))["truth"]
-    task = tasks.get("parenthesis")
-    tokens = torch.randint(2, (20, 200), generator=Generator().manual_seed(0))
-    tokens[0, :100], tokens[0, 100:] = 0, 1
-    rows = tuple(tuple(view for each in row for view in each) for row in truth["transitions"])
-    control = Machine(transitions=rows, outputs=truth["answers"], start=truth["start"])
-    machine = CounterMachine(increments=truth["increments"], window=truth["window"], control=control)
-    for row, labels in zip(tokens.tolist(), task.labels(tokens).tolist(), strict=True):
-        assert plain(machine, tuple(row)) == labels

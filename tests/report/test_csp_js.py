@@ -79,12 +79,8 @@ def test_places_are_sent_and_reached_as_in_python() -> None:
     console.log(JSON.stringify(models.map(({ layers: [layer] }) => [layer.targets, layer.reached()])));
     """
     sizes: dict[str, Any] = {"vocab_size": 3, "num_classes": 2, "width": 12, "depth": 1}
-    models = [
-        csprop.CSP(
-            CSPConfig(cell=Router(places=places), **sizes), torch.Generator().manual_seed(places)
-        )
-        for places in (3, 4, 6, 12)
-    ]
+    configs = [CSPConfig(cell=Router(places=places), **sizes) for places in (3, 4, 6, 12)]
+    models = [options.model(config) for config in configs]
     answers = run_javascript([embed.embed_network(model) for model in models], script)
     for model, (targets, reached) in zip(models, answers, strict=True):
         assert targets == model.routers[0].targets().tolist()

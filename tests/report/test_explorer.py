@@ -36,6 +36,11 @@ def test_every_prefix_is_predicted_as_by_python(
                 assert sure == pytest.approx(confidence.tolist(), abs=1e-5)
         assert tab.text(".verdict").startswith(["even", "odd"][sum(tokens) % 2])
         assert (f"Right after each of {length} tokens." in tab.text(".verdict")) == (length > 1)
+    badges = tab.page.locator(".panel .badge").all_inner_texts()
+    assert badges == ["proven for all lengths", "not certified"]
+    sure = ["sure" in panel.inner_text() for panel in tab.page.locator(".panel").all()]
+    rows = [tab.page.locator(f"#strip tr:has-text('model {number}')") for number in (1, 2)]
+    assert sure == ["%" in row.inner_text() for row in rows] == [False, True]
 
 
 def test_stepping_and_scrubbing_move_all_of_it(page: Path, parity: Path, visit: Visit) -> None:
@@ -134,16 +139,6 @@ def test_marks_end_where_they_would_without_the_movement(
     assert moving.page.evaluate(places) == after != before
 
 
-def test_a_second_model_can_be_chosen_or_left_out(page: Path, visit: Visit) -> None:
-    tab = visit(page)
-    assert "parity, paper, seed 0 not certified" in tab.page.locator(".panel h3").all_inner_texts()
-    tab.page.select_option("#beside", label="none")
-    assert tab.page.locator(".panel").count() == 1
-    tab.page.select_option("#model", label="parity, paper, seed 0")
-    assert tab.page.locator(".panel h3 span").first.inner_text() == "parity, paper, seed 0"
-    assert tab.page.locator("#sequence").input_value(), "the sequence stays"
-
-
 def test_only_models_of_the_same_task_stand_beside_each_other(tmp_path: Path, visit: Visit) -> None:
     for name in ("parity", "mod3"):
         unpack(name, tmp_path / "runs")
@@ -151,39 +146,13 @@ def test_only_models_of_the_same_task_stand_beside_each_other(tmp_path: Path, vi
     tab.page.select_option("#model", label="parity, rotor, seed 0, locked")
     listed = tab.page.locator("#beside option").all_inner_texts()
     assert listed == ["none", "parity, rotor, seed 0, as trained"]
+    tab.page.select_option("#beside", label="none")
+    assert tab.page.locator(".panel").count() == 1
     tab.page.select_option("#model", label="mod3, rotor, seed 0, locked")
     assert tab.page.locator("#beside option").count() == 2
+    assert tab.page.locator(".panel h3 span").first.inner_text() == "mod3, rotor, seed 0, locked"
+    assert tab.page.locator("#sequence").input_value()
     assert tab.text("#question").startswith("mod3: ")
-
-
-def test_long_names_leave_the_present_token_in_sight(tmp_path: Path, visit: Visit) -> None:
-    label = "a rather long name of a class"
-    both = [(n, m) for n in range(8) for m in range(1, 8)]
-    rows = [{"sequence": "ab" * n + "a" * m, "label": [label, "b"][m % 2]} for n, m in both]
-    data = tmp_path / "long.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows)))
-    csprop.train(data, out=tmp_path / "run", preset="rotor", epochs=1, width=4)
-    tab = visit(tmp_path / "run", 360)
-    tab.write("ab" * 40)
-    for time in ("80", "40", "1"):
-        tab.page.locator("#time").fill(time)
-        box = tab.page.locator("#strip td.now").first.bounding_box()
-        assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
-    assert tab.wide() == 360
-
-
-def test_known_steps_are_not_computed_again(page: Path, visit: Visit) -> None:
-    tab = visit(page)
-    tab.write("0110")
-    tab.page.evaluate("window.step = explorer.panels[0].steps[3]")
-    tab.write("0111")
-    assert tab.page.evaluate("window.step === explorer.panels[0].steps[3]")
-    tab.write("1111")
-    assert not tab.page.evaluate("window.step === explorer.panels[0].steps[3]")
-    said = "explorer.panels[1].said.slice(1).map((each) => each.confidence)"
-    fresh = visit(page)
-    fresh.write("1111")
-    assert tab.page.evaluate(said) == fresh.page.evaluate(said)
 
 
 def test_a_word_that_is_not_a_token_is_named(page: Path, visit: Visit) -> None:
@@ -245,3 +214,10 @@ def test_a_label_with_markup_is_text(tmp_path: Path, visit: Visit) -> None:
     assert tab.page.locator("main img, main b, main u, main i").count() == 0
     assert tab.page.locator("#strip td.token").first.inner_text() == token
     assert re.match(r"<img|no & no", tab.text(".verdict"))
+    tab = visit(run, 360)
+    tab.write(f"{token} b " * 40)
+    for time in ("80", "40", "1"):  # long names leave the present token in sight
+        tab.page.locator("#time").fill(time)
+        box = tab.page.locator("#strip td.now").first.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
+    assert tab.wide() == 360

@@ -125,19 +125,6 @@ def test_a_model_has_one_colour_everywhere(page: Path, visit: Visit) -> None:
             assert line.evaluate("(it) => getComputedStyle(it).stroke") == rgb, name
 
 
-def test_a_proven_answer_has_no_confidence(page: Path, visit: Visit) -> None:
-    tab = visit(page)
-    first, second = tab.page.locator(".panel").all()
-    assert first.locator(".badge").inner_text() == "proven for all lengths"
-    assert second.locator(".badge").inner_text() == "not certified"
-    assert "sure" not in first.inner_text()
-    assert "% sure" in second.inner_text()
-    rows = [tab.page.locator(f"#strip tr:has-text('model {number}')") for number in (1, 2)]
-    assert "%" not in rows[0].inner_text()
-    assert rows[0].locator("td[style]").count() == 0
-    assert "%" in rows[1].inner_text()
-
-
 def test_lines_are_drawn_only_between_neighbouring_samples(tmp_path: Path, visit: Visit) -> None:
     page, points = Page("Samples", ""), [(10.0, 1.0), (100.0, 0.9), (1000.0, 0.8)]
     series = [

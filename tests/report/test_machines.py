@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import csprop
 from csprop.errors import InputError
 from csprop.learning.learn import learn
 from csprop.training.checkpoint import CERTIFICATE, LOCKED, RESULT, RunFolder
+from csprop.training.scores import interval
 from tests.helpers.browser import Tab, Visit
 from tests.report.conftest import write_html, write_page
 
@@ -88,21 +88,14 @@ def test_stepping_moves_the_lit_place_and_the_state(learned: Path, visit: Visit)
     assert sorted(meanings.values()) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_places_stay_within_the_window(width: int, learned: Path, compiled: Path, visit: Visit) -> None:
-    for run in (learned, compiled):
-        tab = visit(run, width)
-        assert tab.wide() == width
-        tab.page.locator("summary").first.click()
-        box = tab.page.locator(".places svg").bounding_box()
-        assert 0 <= box["x"] <= box["x"] + box["width"] <= width
-
-
 def test_many_places_form_a_grid(compiled: Path, visit: Visit) -> None:
     machine = csprop.load(compiled).automaton
     assert isinstance(machine, csprop.Automaton)
-    tab = visit(compiled)
+    tab = visit(compiled, 360)
     assert tab.page.locator(".place").count() == len(machine) == 60
+    tab.page.locator("summary").first.click()
+    box = tab.page.locator(".places svg").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 360 == tab.wide()
     state, before, draw = machine.start, machine.start, random.Random(2)
     tokens = [draw.randrange(2) for _ in range(20)]
     tab.write("".join("ab"[token] for token in tokens))
@@ -155,10 +148,7 @@ def test_a_page_tells_what_was_learned(learned: Path, visit: Visit) -> None:
     assert "10 rows disagree with it, and may be labelled wrongly" in text
     right, of = map(int, re.findall(r"right on (\d+) of (\d+) of their labels", text)[0])
     assert right < of, "some wrong labels are held out"
-    share = right / of  # Wilson's interval, as it is printed everywhere
-    z, centre = 1.959964, share + 1.959964**2 / (2 * of)
-    half = z * sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    low, high = ((centre + sign * half) / (1 + z**2 / of) for sign in (-1, 1))
+    share, (low, high) = right / of, interval(right, of)
     assert f"{share:.1%}; 95% interval {low:.1%} to {high:.1%}" in text
     tab.page.locator("summary", has_text="The suspects").click()
     lines = tab.page.locator("details[open] tbody th").all_inner_texts()
