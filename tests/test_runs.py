@@ -106,10 +106,8 @@ def test_the_preset_and_the_options_reach_the_model() -> None:
     ("sequences", "sentence"),
     [
         ("01", r"sequences must be a list, such as \['0110'\]"),
-        (None, "sequences must be a list"),
         (5, "sequences must be a list"),
         ([5], "sequence 1 must be a string or a list of tokens"),
-        ([b"01"], "sequence 1 must be a string or a list of tokens"),
         (["01", ""], "sequence 2: the sequence is empty"),
         (["0x"], "sequence 1: token 'x' at position 2 is not in the vocabulary"),
     ],
@@ -353,3 +351,22 @@ def test_a_draft_spares_a_run_that_appeared_meanwhile_and_an_error_leaves_none(t
     with pytest.raises(InputError, match="already holds a run"):
         fill(RunFolder(tmp_path))
     assert (tmp_path / "metrics.jsonl").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("task", ["parity", "mod3", "mod3-residue", "parenthesis"])
+def test_the_default_preset_is_right_on_every_input(task: str) -> None:
+    run = csprop.train(task, seed=0)
+    assert run.result is not None
+    assert (run.result.accuracy, run.result.f1) == (1.0, 1.0)
+    every = run.result.exhaustive
+    assert every is not None
+    assert (every.count, every.wrong) == (65_536, 0)
+
+
+@pytest.mark.parametrize("name", ["tomita-3", "even-pairs"])
+def test_a_router_learns_a_task_and_is_proven(name: str) -> None:
+    run = csprop.train(name, samples=2000)
+    assert run.config.preset == "router"
+    assert run.result is not None
+    assert run.result.learned
+    assert run.certify().verdict == "proven for all lengths"

@@ -99,7 +99,7 @@ def phases(printed: Any, tokens: Tensor, count: int) -> list[list[float]]:
     hook = printed.decoder.register_forward_pre_hook(lambda _, given: read.append(given[0][0]))
     printed(tokens[None])
     hook.remove()
-    weight, _ = printed.decoder.as_linear()  # (V, 2, D)
+    weight = printed.decoder.linear.weight.unflatten(1, (2, -1))  # (V, 2, D)
     largest = (weight - weight.mean(dim=0)).square().sum(dim=(0, 1)).topk(count).indices
     return degrees(read[0][:, :, largest])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING
 from importlib import import_module
 from typing import Any
 
@@ -16,11 +17,11 @@ class InputError(ValueError):
             command line writes --batch-size 0 instead.
     """
 
-    def __init__(self, message: str, field: str | None = None, *value: object) -> None:
+    def __init__(self, message: str, field: str | None = None, value: object = MISSING) -> None:
         super().__init__(message)
         self.message, self.field = message, field
-        self.value = value[0] if value else None
-        self.prefix = f"{field}={value[0]!r}: " if value else ""
+        self.value = None if value is MISSING else value
+        self.prefix = "" if value is MISSING else f"{field}={value!r}: "
 
     def __str__(self) -> str:
         return self.prefix + self.message
@@ -47,7 +48,7 @@ def about(field: str, value: object) -> Iterator[None]:
 
 
 def require(module: str, extra: str, what: str) -> None:
-    """Refuse `what`, the subject of the sentence, unless a library of an extra is installed."""
+    """Raise an InputError that begins with `what` unless a library of an extra is installed."""
     try:
         import_module(module)
     except ImportError:

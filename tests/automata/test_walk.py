@@ -161,6 +161,13 @@ def test_a_machine_begins_in_one_of_its_states_and_is_reset_to_its_start() -> No
             machine.visit(np.ones((2, 40), int), first)
 
 
+@pytest.mark.parametrize("reset", [np.zeros((2, 3), np.int64), np.zeros((1, 3), np.bool_)], ids=str)
+def test_a_reset_of_another_type_or_shape_is_refused(reset: Any) -> None:
+    machine = Machine(transitions=((0, 1), (1, 0)), outputs=(0, 1), start=0)
+    with pytest.raises(InputError, match="reset must be bool of shape"):
+        machine.visit([[0, 1, 1], [1, 0, 1]], reset=reset)
+
+
 def test_inputs_left_out_are_not_walked() -> None:
     bounded = Oracle(2, 0, lambda s, t: s + 1 if t else max(0, s - 1), lambda s: s % 2).within(
         lambda state: state <= 3

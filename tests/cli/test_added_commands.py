@@ -77,6 +77,14 @@ def test_a_verb_whose_package_is_broken_is_one_sentence(added: list[EntryPoint],
     assert said.startswith("csprop size: no_such_package.sizes cannot be imported: ")
 
 
+def test_help_imports_no_package(added: list[EntryPoint], shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "__init__.py").write_text("raise RuntimeError")
+    (tmp_path / "broken" / "size.py").write_text(VERB)
+    added.append(entry("size", "broken.size"))
+    assert "count the letters of a word" in shell("--help").out
+
+
 def test_a_package_replaces_no_verb_of_csprop(added: list[EntryPoint], shell: Shell) -> None:
     added.append(entry("info", "sizes"))
     assert shell.json("info")["backend"]

@@ -13,9 +13,9 @@ from csprop.errors import InputError
 from csprop.proof.examples import Labelled
 from csprop.tasks.base import every_sequence
 from csprop_lab.released import prove, train
-from csprop_lab.released.config import UPLOADS, ReleasedConfig, upload
+from csprop_lab.released.config import UPLOADS, ReleasedConfig
 from csprop_lab.released.frames import MOST_PARTS, NotRounded, find_counts, round_angles
-from csprop_lab.released.model import Released, ReleasedBlock, running_sum
+from csprop_lab.released.model import Released, running_sum
 
 BASE: dict[str, Any] = {"vocab_size": 3, "num_classes": 2, "width": 4, "depth": 2}
 FAST: dict[str, Any] = {"recurrence": "cumulative", "decay": "exp", "entrance": "sine"}
@@ -70,64 +70,11 @@ def test_a_state_is_carried_on(name: str) -> None:
     torch.testing.assert_close(torch.cat(found, dim=1), net(tokens))
 
 
-def test_the_last_upload_has_the_parameters_of_the_authors_but_for_two_unused_layers() -> None:
-    unused = (2 * 32 + 2) + (2 * 32 + 1)  # two layers that their forward pass never calls
-    for name in ("released", "released-fast"):
-        net = Released(upload(name, tasks.get("parity"))[0], Generator())
-        assert sum(each.numel() for each in net.parameters()) == 4_648 == 4_779 - unused
-
-
-@pytest.mark.parametrize("embedding", ["narrow", "scalar"])
-def test_an_embedding_that_is_not_trained_has_no_gradient(embedding: Any) -> None:
-    net = Released(ReleasedConfig(**BASE, embedding=embedding), Generator().manual_seed(0))
-    net(torch.tensor([[0, 1, 2]])).sum().backward()
-    assert net.embedding.grad is None
-    assert net.widen.weight.grad is not None
-    assert net.widen.weight.grad.any()
-    assert not net.rows[:, 1].any()
-
-
 def test_sums_stay_accurate_over_many_steps() -> None:
     """In single precision a sum of 100,000 angles would be off by a tenth of a radian."""
     steps = torch.randn(1, 100_000, 1, generator=Generator().manual_seed(0)) + 0.5
     total = running_sum(steps, torch.zeros(1, 1))
     torch.testing.assert_close(total[0, -1, 0].item(), math.fsum(steps.double().flatten().tolist()))
-
-
-def literally(config: ReleasedConfig, own: ReleasedBlock, z: Tensor) -> Tensor:
-    """The variant Fast: sums and products over all steps, constants where it has no gradient."""
-    re, im = z.unbind(2)
-    theta = own.theta(z)
-    theta = theta.cumsum(dim=1) if config.angle == "accumulated" else theta
-    cos, sin = theta.cos(), theta.sin()
-    entering = torch.stack([cos * re - sin * im, sin * re + cos * im], dim=2)
-    if config.input_map == "linear":
-        entering = entering @ own.map.weight.T
-    by_entering = config.gate_input == "entering"
-    v = (1 + torch.sin(own.entrance((entering if by_entering else z).flatten(2))))[:, :, None]
-    v = v / 2 * entering
-    product = torch.exp(-F.softplus(own.gate((v if by_entering else z).flatten(2)))).cumprod(dim=1)[
-        :, :, None
-    ]
-    before = torch.cat([torch.ones_like(product[:, :1]), product[:, :-1]], dim=1)
-    h = product * (v / (before + 1e-9).detach()).cumsum(dim=1)
-    h = F.silu(h) + torch.sigmoid(own.skip) * z
-    squared = h.square().sum(dim=2, keepdim=True)
-    modulus = (squared + 1e-8).sqrt() if config.norm == "root" else squared.sqrt() + 1e-8
-    return h / modulus.detach()
-
-
-@pytest.mark.parametrize("steps", [1, 40])
-@pytest.mark.parametrize("name", ["released-fast", "fast by input"])
-def test_gradients_of_fast_are_those_of_its_literal_sums(name: str, steps: int) -> None:
-    net, _ = model(name)
-    block: Any = net.blocks[1]
-    z = torch.randn(2, steps, 2, 4, generator=Generator().manual_seed(1)).double().requires_grad_()
-    found, want = block(z, net.initial_state(2)[1])[0], literally(net.config, block, z)
-    torch.testing.assert_close(found, want)
-    given, weights = [z, *block.parameters()], torch.randn_like(found)
-    one, two = (torch.autograd.grad((each * weights).sum(), given) for each in (found, want))
-    torch.testing.assert_close(one, two)
 
 
 def test_fast_stays_finite_where_a_product_of_decays_underflows() -> None:

@@ -1,5 +1,6 @@
 """The committed results and the committed comparison: texts are made of rows, and rows can be made
-again; the README and the guides say nothing measured that is not made of them."""
+again; the README and the guides say nothing measured that is not made of them, and docs/why.md says in
+words what the rows say."""
 
 import json
 import re
@@ -20,20 +21,22 @@ from csprop_lab.pages.compare import TEXT
 from csprop_lab.pages.comparison import text
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.study import job as jobs
-from csprop_lab.study import reproduce
-from csprop_lab.study import table as shown
-from csprop_lab.study.compared import FOLDER, at_longest, full, proven
+from csprop_lab.study import reproduce, why
+from csprop_lab.study.baselines import LONGER, Baselines
+from csprop_lab.study.compared import FOLDER, SOLVED, at_longest, full, proven
 from csprop_lab.study.job import AnyJob, FileJob, Job, LayerJob, key_of
+from csprop_lab.study.layers import KINDS, Layers
 from csprop_lab.study.length import Length, accuracies
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import POINTS, Row, measure
+from csprop_lab.study.own_data import OwnData, all_fresh, of_method, right
 from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED
 from csprop_lab.study.protocols import FULL as EFFORT
 from csprop_lab.study.publish import REPORT, blocks, publish, report, rows_of
 from csprop_lab.study.released import AND_EXP, ONE_BY_ONE, SUM_AND_MAP, Released
 from csprop_lab.study.results import Results
 from csprop_lab.study.summary import BLOCK, fill_blocks
-from csprop_lab.study.table import FULL, TASKS, exact
+from csprop_lab.study.table import FULL, TASKS, Rows, Table, exact, values
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Results(ROOT / "results")
@@ -61,6 +64,12 @@ DEFINED = (
 @cache
 def made_blocks() -> dict[str, str]:
     return blocks(RESULTS, FULL, reproduce.TABLES)
+
+
+def rows(table: Table) -> Rows:
+    found = rows_of(table, RESULTS, FULL)
+    assert found is not None
+    return found
 
 
 def job_of(row: Row) -> AnyJob:
@@ -139,23 +148,22 @@ def test_a_page_has_no_measured_number_outside_of_blocks(page: Path) -> None:
     assert measured(page.read_text()) == []
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "The rotor is right on 97.3% of inputs.",
-        "It was wrong on 6 of 64 random\ninputs; locked, on none.",
-        "It came out for six of ten.",
-        "A step takes 4.09 ms.",
-        "It trains in about two minutes.",
-        "It is 4.8 times faster, or\n4.8x.",
-        "The printed block has 1,285 parameters.",
-        "| mod3 | 10 of 10 |",
-    ],
-)
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "exact.md"])
-def test_a_measured_number_in_prose_is_found(page: Path, claim: str) -> None:
-    for where in (f"{page.read_text()}\n{claim}\n", f"{claim}\n\n{page.read_text()}"):
-        assert measured(where)
+CLAIMS = [
+    "The rotor is right on 97.3% of inputs.",
+    "It was wrong on 6 of 64 random\ninputs; locked, on none.",
+    "It came out for six of ten.",
+    "A step takes 4.09 ms.",
+    "It trains in about two minutes.",
+    "It is 4.8 times faster, or\n4.8x.",
+    "The printed block has 1,285 parameters.",
+    "| mod3 | 10 of 10 |",
+]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_measured_number_in_prose_is_found(claim: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert all(map(measured, (f"{readme}\n{claim}\n", f"{claim}\n\n{readme}")))
 
 
 @pytest.mark.parametrize("name", ["grokking.png", "length.png"])
@@ -167,10 +175,7 @@ def test_a_figure_is_made_of_the_rows(name: str, published: Path) -> None:
 
 def test_the_locked_model_is_right_at_every_length_in_every_panel() -> None:
     """Up to a million tokens, on every sequence that was tried with any seed."""
-    length = Length()
-    rows = rows_of(length, RESULTS, FULL)
-    assert rows is not None
-    panels = length.figure(rows).axes
+    panels = Length().figure(rows(Length())).axes
     assert [panel.get_title() for panel in panels] == list(TASKS)
     for panel in panels:
         (locked,) = (line for line in panel.get_lines() if line.get_label().startswith("locked"))
@@ -189,35 +194,32 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_the_report_says_to_decide_is_what_the_rows_say() -> None:
     """The words of its first section are fixed, and only their numbers are made of the rows."""
-    rows = rows_of(Released(), RESULTS, FULL)
-    assert rows is not None
+    variants = rows(Released())
     for task in ("parity", "mod3-residue"):
-        for (_, other), seeds in rows.items():
+        for (_, other), seeds in variants.items():
             unsummed = [row for row in seeds if row["job"]["model"].get("angle") != "accumulated"]
             assert other != task or 0 not in exact(unsummed), "the sum decides"
-        enough = shown.values(rows[SUM_AND_MAP, task], "accuracy")
+        enough = values(variants[SUM_AND_MAP, task], "accuracy")
         assert min(enough) > 0.99, "with the input map it is enough"
-        assert exact(rows["released", task]) == exact(rows[AND_EXP, task]) == [0] * 5
-    alone = [exact(rows[f"printed, {name}", "parity"]) for name in ONE_BY_ONE]
+        assert exact(variants["released", task]) == exact(variants[AND_EXP, task]) == [0] * 5
+    alone = [exact(variants[f"printed, {name}", "parity"]) for name in ONE_BY_ONE]
     assert all(0 not in wrong for wrong in alone), "on parity no change is enough alone for these seeds"
-    far = accuracies(rows["released", "parity"], "released")
+    far = accuracies(variants["released", "parity"], "released")
     assert far[64] < far[32] < 1, "none is exact"
     names = ("released", "released without the sum")
-    with_sum, without = (exact(rows[name, "parenthesis"]).count(0) for name in names)
+    with_sum, without = (exact(variants[name, "parenthesis"]).count(0) for name in names)
     assert with_sum <= without, "the sum does not help on brackets"
 
 
 def test_what_the_readme_says_of_the_tasks_is_what_the_rows_say() -> None:
     readme = (ROOT / "README.md").read_text()
     lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in readme.splitlines()}
-    main = rows_of(Main(), RESULTS, FULL)
-    assert main is not None
     for task in TASKS:
-        rows = main[task, "paper", "disjoint"]
-        assert len(rows) == 10
-        shares = [row["result"]["exhaustive"]["accuracy"] for row in rows]
+        seeds = rows(Main())[task, "paper", "disjoint"]
+        assert len(seeds) == 10
+        shares = [row["result"]["exhaustive"]["accuracy"] for row in seeds]
         length = "18" if task == "parenthesis" else "17"
-        means = [row["lengths"][length] for row in rows]
+        means = [row["lengths"][length] for row in seeds]
         _, printed, longer, ours, proven = lines[get(task).description]
         assert printed == percent(statistics.median(shares)), task
         assert longer == percent(statistics.fmean(means)), task
@@ -235,8 +237,8 @@ def test_the_cheapest_row_of_a_table_comes_out_again(table: str) -> None:
     if cheapest["job"]["family"] == "released":  # its rows come from the compiled kernel it once had
         assert again["curve"]["loss"][0] == pytest.approx(cheapest["curve"]["loss"][0], rel=0.02)
         return  # gradients of norm 40 and rounding lead elsewhere within the first epochs
-    for name, values in again["curve"].items():  # chaos comes later
-        assert values[0] == pytest.approx(cheapest["curve"][name][0], rel=0.01, abs=0.01), name
+    for name, points in again["curve"].items():  # chaos comes later
+        assert points[0] == pytest.approx(cheapest["curve"][name][0], rel=0.01, abs=0.01), name
     assert again["result"]["accuracy"] == pytest.approx(cheapest["result"]["accuracy"], abs=0.03)
     assert again.get("locked", {}).get("verdict") == cheapest.get("locked", {}).get("verdict")
 
@@ -324,3 +326,52 @@ def test_a_row_of_the_comparison_comes_out_again(model: str) -> None:
     assert again["result"]["parameters"] == row["result"]["parameters"]
     assert again["curve"]["loss"][0] == pytest.approx(row["curve"]["loss"][0], rel=0.01)
     assert again["result"]["accuracy"] == pytest.approx(row["result"]["accuracy"], abs=0.05)
+
+
+def read_lines(table: str) -> list[list[str]]:
+    return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def test_rpni_is_fast_and_one_wrong_label_is_too_much_for_it() -> None:
+    files = rows(OwnData())
+    assert right(of_method(files, "RPNI", clean=False)) == 0
+    assert right(of_method(files, "RPNI", clean=True)) > 40
+    for line in read_lines(why.files(files)):
+        ours, theirs = map(float, line[-3:-1])
+        assert theirs < ours, "seconds"
+
+
+def test_what_was_not_tried_is_a_dash() -> None:
+    files = rows(OwnData())
+    label = ("EDSM", "300 rows", "clean")
+    without = {each: some for each, some in files.items() if each != label}
+    with_it, without_it = (read_lines(why.files(some))[0] for some in (files, without))
+    assert (with_it[4], without_it[4], without_it[8]) == ("14 of 20", "–", "–")
+    assert with_it[:4] == without_it[:4]
+
+
+def test_an_lstm_is_better_than_a_rotor_as_trained_and_often_wrong_on_longer_rows() -> None:
+    baselines = rows(Baselines())
+    lstm, rotor = ((name, baselines[name, "parity"]) for name in ("LSTM", "csprop, rotor"))
+    far = max(LONGER)
+    assert accuracies(rotor[1], rotor[0])[far] < accuracies(lstm[1], lstm[0])[far]
+    assert values(rotor[1], "parameters")[0] < values(lstm[1], "parameters")[0], "it is smaller"
+    networks = of_method(rows(OwnData()), "LSTM", clean=True)
+    assert all_fresh(networks) < 0.75 * len(networks)
+
+
+def test_on_sentences_two_blocks_of_csprop_are_the_best_layer() -> None:
+    (text,) = (line[1:] for line in read_lines(why.signals(rows(Layers()))) if "sentences" in line[0])
+    assert min(text, key=float) == text[list(KINDS).index("csprop, two blocks")]
+
+
+def test_a_layer_of_csprop_is_among_the_weakest_on_equal_terms() -> None:
+    assert SOLVED == 0.999
+    assert len({(each.protocol.name, each.task) for each in COMPARISON.cells}) == 23
+    lines = {line[0]: line for line in read_lines(why.compared(COMPARISON))}
+    assert tuple(lines) == why.SHOWN
+    solved = {name: int(line[5].split(" of ")[0]) for name, line in lines.items()}
+    assert solved["csprop-rotor"] == min(solved.values())
+    assert solved["csprop"] > 2 * statistics.median(solved.values())
+    assert lines["csprop"][3] != lines["lstm"][3], "it takes other steps"
+    assert why.effort(COMPARISON).endswith(f" and {lines['lstm'][3]} steps")

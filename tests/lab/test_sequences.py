@@ -1,7 +1,9 @@
-"""Sequences that layers of features are compared on: what is in them, and what a score says."""
+"""Sequences that layers of features are compared on, their scores, and the rows of their table."""
 
+import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -15,6 +17,9 @@ from csprop_lab.signals import sequences as data
 from csprop_lab.signals.networks import Network, NetworkConfig, NetworkKind
 from csprop_lab.signals.prose import TOPICS, chances, entropy, prose, vocabulary
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
+from csprop_lab.study.job import LayerJob
+from csprop_lab.study.layers import RATES, chosen, job
+from csprop_lab.study.measure import measure
 
 KINDS: tuple[NetworkKind, ...] = get_args(NetworkKind)
 NAMES = get_args(data.DataName)
@@ -112,16 +117,6 @@ def test_batches_depend_on_the_generator_alone(name: Any) -> None:
     assert not torch.equal(draws[0].inputs, draws[2].inputs)
 
 
-def test_an_accuracy_is_the_share_of_right_answers() -> None:
-    known = sequences("digits, levels")
-    model, some = network("digits, levels", "GRU"), Rows(*(each[:50] for each in known.test))
-    right = 0
-    for picture, digit in zip(some.inputs, some.targets.tolist(), strict=True):
-        scores = model(picture[None])[0].tolist()
-        right += scores.index(max(scores)) == digit
-    assert known.score(model, some) == pytest.approx(right / 50)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_every_character_from_the_zero_state(kind: NetworkKind) -> None:
     known = sequences("sentences")
@@ -199,3 +194,53 @@ def test_the_layer_of_a_network_is_the_one_that_is_named() -> None:
     assert (ours.layers[0].width, ours.layers[0].kind) == (6, "resonator")
     assert isinstance(layers["LSTM"].cells, torch.nn.LSTM)
     assert isinstance(layers["GRU"].cells, torch.nn.GRU)
+
+
+def small(**changes: Any) -> LayerJob:
+    values: dict[str, Any] = {"features": 8, "width": 6, "steps": 3, "batch_size": 4}
+    return replace(job("digits, levels", "csprop", 0.01, 3, 0), **values | changes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_is_what_training_gives(kind: NetworkKind) -> None:
+    jobs = [small(kind=kind, seed=seed, steps=45) for seed in (3, 4)]
+    rows = measure(jobs)
+    for row, seed in zip(rows, (3, 4), strict=True):
+        known, draws = sequences("digits, levels"), generator(seed, "batches")
+        learner = Learner(known.network(kind, 8, 6, generator(seed, "weights")), 0.01)
+        losses = [learner.step(known.batch(4, draws)).item() for _ in range(45)]
+        with torch.no_grad():
+            answers = learner.network(known.test.inputs).argmax(dim=1)
+        assert row["result"]["test"] == (answers == known.test.targets).double().mean()
+        assert row["result"]["validation"] == known.score(learner.network, known.validation)
+        assert row["curve"]["loss"] == pytest.approx(
+            [sum(losses[start : start + 3]) / 3 for start in range(0, 45, 3)], rel=1e-3
+        )
+        assert 0 < row["training_seconds"] <= row["seconds"]
+        json.dumps(row)
+    assert rows[0]["result"] != rows[1]["result"]
+
+
+def test_a_network_that_diverges_is_a_row() -> None:
+    (row,) = measure([small(kind="GRU", lr=1e38)])
+    assert row["diverged"] == "a loss was not finite"
+    assert "result" not in row
+
+
+def row(data: str, validation: float, test: float) -> dict[str, Any]:
+    return {"job": {"data": data}, "result": {"validation": validation, "test": test}}
+
+
+def test_the_learning_rate_is_that_of_the_better_mean_on_validation() -> None:
+    """Whatever test says; fewer bits are better, and a seed that diverged has the worst score."""
+    low, high = map(str, RATES["sentences"])
+    digits, text = ("digits, levels", "ours"), ("sentences", "ours")
+    lost = {"job": {"data": "sentences"}, "diverged": "a loss was not finite"}
+    rows: dict[Any, list[dict[str, Any]]] = {
+        (*digits, low): [row(digits[0], 0.5, 0.875), row(digits[0], 0.75, 1.0)],
+        (*digits, high): [row(digits[0], 1.0, 0.5), row(digits[0], 0.5, 0.25)],
+        (*text, low): [row("sentences", 2.5, 2.0), row("sentences", 2.0, 4.0)],
+        (*text, high): [row("sentences", 1.0, 1.0), lost],
+    }
+    assert chosen(rows, *digits) == high
+    assert chosen(rows, *text) == low

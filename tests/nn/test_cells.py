@@ -340,3 +340,11 @@ def test_layers_of_features_refuse_what_they_would_ignore() -> None:
         csprop.CSPLayer(8, kind="router", places=3)
     with pytest.raises(InputError, match="leave out cell and depth"):
         configure("parity", cells=[Counter(), Switch()], depth=7)
+
+
+def test_a_subclass_of_a_built_in_cell_makes_its_block() -> None:
+    class Quiet(Rotor):
+        pass
+
+    model = CSP(CSPConfig(vocab_size=2, num_classes=2, width=4, cell=Quiet(order=3)))
+    assert {type(block) for block in model.blocks} == {RotorBlock}

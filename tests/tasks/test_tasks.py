@@ -3,7 +3,9 @@ import math
 from collections import Counter
 from importlib import import_module
 from itertools import accumulate
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator
@@ -187,3 +189,34 @@ def test_lengths_without_a_sequence_are_refused(name: str, length: int, longer: 
     with pytest.raises(InputError, match=f"has no sequences of length {length}: write {longer}"):
         task.sample(4, length, seeded())
     assert task.length_from(length) == task.length_from(longer) == longer
+
+
+class Longer(tasks.Task):
+    """Has infinitely many states and labels of its own."""
+
+    name, vocab, classes, finite = "longer", ("a", "b"), ("no", "yes"), False
+
+    def step(self, state: Any, token: int) -> int:
+        return state + 1
+
+    def answer(self, state: Any) -> Any:
+        return 1.0
+
+    def truth(self, tokens: Any) -> int:
+        return int(len(tokens) > 2)
+
+    def classify(self, tokens: Any) -> Any:
+        return np.cumsum(np.ones_like(tokens), axis=1) // 3 % 2
+
+
+def test_labels_of_ones_own_need_no_table() -> None:
+    task = Longer()
+    assert task.every_label(2).tolist() == [0] * 4
+    assert task.every_label(3).tolist() == [1] * 8
+    assert task.classify_text("abb") == "yes"
+    with pytest.raises(InputError, match="'x' is not a token: write a, b"):
+        task.classify_text("abx")
+    oracle = task.oracle
+    assert oracle is not None
+    with pytest.raises(InputError, match=r"answer\(\) returned 1.0"):
+        oracle.answer(0)

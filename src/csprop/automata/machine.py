@@ -143,6 +143,8 @@ class Machine:
         states = np.broadcast_to(self.start if first is None else integers(first, "first"), len(rows))
         if len(states) and not 0 <= states.min() <= states.max() < len(self):
             raise InputError(f"machine: first must hold states, from 0 to {len(self) - 1}")
+        if reset is not None and (reset.dtype != np.bool_ or reset.shape != rows.shape):
+            raise InputError(f"machine: reset must be bool of shape {rows.shape}")
         begins = states.astype(np.int64) * self.symbols
         # The kernel takes one call per row, NumPy one per column.
         natively = backends.backend() == "native" and table.dtype == np.uint16 and reset is None

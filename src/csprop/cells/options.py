@@ -51,10 +51,11 @@ class Cell:
 
         A cell of your own defines it.
         """
-        if self.kind not in BUILT_IN:
+        kind = next((each for each in type(self).__mro__ if each in BUILT_IN.values()), None)
+        if kind is None:
             raise NotImplementedError(f"{self.kind} does not define make()")
-        module = import_module(f"csprop.cells.{self.kind}")
-        return getattr(module, f"{type(self).__name__}Block")(self, shape, generator)
+        module = import_module(f"csprop.cells.{kind.__name__.lower()}")
+        return getattr(module, f"{kind.__name__}Block")(self, shape, generator)
 
     def to_json(self) -> dict[str, Any]:
         """Return the kind and every option."""

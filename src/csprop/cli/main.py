@@ -159,9 +159,13 @@ def usage() -> str:
 def _first_line(command: "EntryPoint") -> str:
     """Return the first line of a command's docstring, from its source: importing it may take long."""
     import ast
+    from importlib.machinery import PathFinder
 
+    package, *names = command.module.split(".")
     try:
-        spec: Any = find_spec(command.module)
+        spec: Any = find_spec(package)
+        for name in names:
+            spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations)
         text = ast.get_docstring(ast.parse(spec.loader.get_source(spec.name))) or ""
     except (ImportError, AttributeError, SyntaxError, TypeError, ValueError):
         return ""

@@ -88,7 +88,7 @@ def find_contradictions(examples: Examples) -> NDArray[np.int64]:
     lengths[same] = examples.lengths
     # A cell for each step of a repeated sequence, with the least and the largest of its labels.
     ends = np.cumsum(lengths * repeated)
-    least = np.full(int(ends[-1]), np.iinfo(np.int32).max, np.int32)
+    least = np.full(int(lengths[repeated].sum()), np.iinfo(np.int32).max, np.int32)
     largest = np.full(len(least), UNLABELLED, np.int32)
     first = 0
     for window in examples.matrices():

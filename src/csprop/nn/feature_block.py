@@ -61,8 +61,9 @@ class CSPBlock(nn.Module):
         self.norm = nn.LayerNorm(features)
         self.cell = _cell(kind, width, depth, generator, options)
         self.temperature = 1.0
-        self.inputs = getattr(self.cell, "inputs", self.cell.order)
-        outputs = getattr(self.cell, "outputs", self.cell.order)
+        self.inputs, outputs = self.cell.order, self.cell.order
+        if isinstance(self.cell, ResonatorBlock):
+            self.inputs, outputs = self.cell.inputs, self.cell.outputs
         self.enter = linear(features, self.inputs * width, generator)
         self.leave = linear(outputs * width, features, generator)
         self.dropout = nn.Dropout(dropout)

@@ -1,4 +1,4 @@
-"""The question if modules are exactly what csprop made: nothing replaced, subclassed or hooked."""
+"""A check that modules are exactly what csprop made: nothing replaced, subclassed or hooked."""
 
 from collections.abc import Iterable
 from functools import cache

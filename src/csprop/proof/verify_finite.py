@@ -194,7 +194,7 @@ def _check_margins(proof: FiniteProof, network: Network, taken: Sequence[Move]) 
         start = nearest(network.start[layer], codes)[1]
         snap = max(start, *(move.snaps[layer] for move in taken))
         clear = gap >= (RATIO - 0.01) * max(snap, DOUBT * max(1.0, size))
-        demand(clear, f"a state is {snap:.3g} away from its code; codes are {gap:.3g} apart")
+        demand(clear, f"layer {layer + 1}: a state is {snap:.3g} from its code, codes {gap:.3g} apart")
         gate = min((move.gates[layer] for move in taken if layer in move.gates), default=np.inf)
         same = same and stated.codes == len(codes) and close(size, stated.size)
         same = same and close(gap if len(codes) > 1 else None, stated.gap) and close(snap, stated.snap)

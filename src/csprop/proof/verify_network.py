@@ -229,7 +229,7 @@ class Network:
             if after is not None and after[layer] != number:
                 number, nearer = after[layer], distance
                 distance = nearest(h, self.codes[layer][number][None])[1]
-                demand(distance <= nearer + DOUBT, "a token leads elsewhere")
+                demand(distance <= nearer + TIE, "a token leads elsewhere")
             reached.append(number)
             snaps.append(distance)
             z = self._output(layer, self.codes[layer][number], z, before)

@@ -100,7 +100,7 @@ class Task(ABC):
 
     def _answer(self, state: Any) -> int:
         answer = self.answer(state)
-        if answer not in range(len(self.classes)):
+        if not isinstance(answer, int | np.integer) or answer not in range(len(self.classes)):
             raise InputError(
                 f"{self.name}: answer() returned {answer!r} for the state {state!r}: return the number "
                 f"of a class, from 0 to {len(self.classes) - 1}"
@@ -161,7 +161,8 @@ class Task(ABC):
         """Return the class of every sequence of a length, in lexicographic order, (V^length,) int64."""
         import torch
 
-        if self.counting is not None:
+        own = type(self).labels is not Task.labels or type(self).classify is not Task.classify
+        if self.counting is not None or own:
             return self.labels(every_sequence(len(self.vocab), length))[:, -1]
         return torch.from_numpy(self.machine.every(length).astype(np.int64))
 
@@ -208,6 +209,9 @@ class Task(ABC):
     def classify_text(self, text: str) -> str:
         """Return the name of the class of a written sequence, by `truth`."""
         symbols = split_symbols(text, self.words)
+        for each in symbols:
+            if each not in self.vocab:
+                raise InputError(f"{self.name}: {each!r} is not a token: write {', '.join(self.vocab)}")
         return self.classes[self.truth([self.vocab.index(each) for each in symbols])]
 
     def describe(self) -> dict[str, Any]:

@@ -118,6 +118,8 @@ def load(path: str | Path, task: Task | None = None) -> Trained:
     content = folder.read(checkpoint.WEIGHTS)
     try:
         model = network(config.model, safetensors.torch.load(content))
+    except InputError:
+        raise
     except (safetensors.SafetensorError, RuntimeError, LookupError, ValueError):
         raise folder.damaged(checkpoint.WEIGHTS, "does not fit config.json") from None
     if not all(bool(value.isfinite().all()) for value in model.parameters()):

@@ -119,17 +119,6 @@ def test_streams_answer_as_the_models_do() -> None:
             torch.testing.assert_close(torch.as_tensor(step(token)), scores)
 
 
-def test_an_lstm_of_any_size_by_onnxruntime() -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    config = configure("group-S3", "rotor", width=5, depth=2)
-    lstm: Any = steps.network("nn.LSTM", config)
-    step = streams.by_onnxruntime(lstm)
-    tokens = torch.tensor([[0, 1, 1, 0, 1]])
-    for token, want in zip(tokens[0].tolist(), lstm(tokens)[0].detach(), strict=True):
-        torch.testing.assert_close(torch.as_tensor(step(token)), want)
-
-
 def test_networks_are_those_of_the_study() -> None:
     """Each has the size that the table's jobs give it, and the batch."""
     found = networks.parts(digits=True)

@@ -5,10 +5,11 @@ which computes many steps at once.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop_lab.layers.attention import Attention
 from csprop_lab.layers.basic import SelectiveSSM
@@ -28,6 +29,14 @@ from csprop_lab.layers.rwkv7 import RWKV7
 from csprop_lab.layers.s4d import S4D
 from csprop_lab.layers.s5 import S5
 from csprop_lab.layers.slstm import SLSTM
+
+
+def perturb(layer: nn.Module, scale: float = 0.1) -> Any:
+    """The layer with weights drawn anew around what they are, so that none of them is 0."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(scale * torch.randn_like(parameter))
+    return layer
 
 
 def heads(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from csprop_lab.layers import OWN, PEERS, layer
 from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 from csprop_lab.layers.frame import Frame, FrameConfig
-from tests.lab.layers import mixers
+from tests.lab.layers.recurrences import perturb
 
 NAMES = list(PEERS)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -31,7 +31,21 @@ def make_peer(kind: Kind, seed: int = 0, depth: int = 2) -> Peer:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_depends_on_the_past_of_its_own_sequence_alone(name: str) -> None:
-    mixers.check_causal(mixers.perturb(layer(name)(64)))
+    """A change at a step, also at the edges of chunks, changes what follows and nothing before."""
+    made, generator = perturb(layer(name)(64)).double(), Generator().manual_seed(1)
+    x, other = torch.randn(2, 2, 150, 64, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        before = made(x)
+        for at in (0, 39, 40, 63, 64, 149):
+            changed = x.clone()
+            changed[:, at] = other[:, at]
+            after = made(changed)
+            torch.testing.assert_close(before[:, :at], after[:, :at], rtol=1e-9, atol=1e-10)
+            apart = (before - after)[:, at : at + 4].abs().amax(dim=2)
+            assert apart[:, 0].min() > 1e-6
+            assert apart.min() > 1e-9, "it remembers nothing"
+        other[0] = x[0]
+        torch.testing.assert_close(made(other)[0], before[0])  # whatever the second sequence is
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +61,10 @@ def test_a_score_depends_on_the_past_alone(kind: Kind) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("transformer", "rnn")])
 def test_long_sequences_stay_finite(name: str) -> None:
-    mixers.check_long(layer(name)(64))
+    """At length 16,384 all is finite, also where the input is large or nothing."""
+    x = torch.randn(3, 16_384, 64, generator=Generator().manual_seed(1))
+    with torch.no_grad():
+        assert layer(name)(64)(torch.tensor([0.0, 1.0, 30.0])[:, None, None] * x).isfinite().all()
 
 
 MAKERS = [(make_frame, name) for name in NAMES] + [(make_peer, kind) for kind in KINDS]

@@ -13,9 +13,6 @@ from csprop.automata.machine import Machine
 from csprop.learning.counting import find_counting_machine
 from csprop_lab.study import bliss
 from csprop_lab.study.bliss import LANGUAGES, Labelled, agrees, first_strings, strings
-from csprop_lab.study.bliss_table import Bliss
-from csprop_lab.study.measure import measure
-from csprop_lab.study.table import QUICK
 
 
 def longer(language: str) -> Iterator[Labelled]:
@@ -42,22 +39,6 @@ def test_a_hundred_strings_are_enough(language: str) -> None:
     for tokens, labels in longer(language):
         said = found.machine.run([vocab.index(token) for token in tokens])
         assert [classes[each] for each in said] == labels
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_labels_are_what_may_follow(language: str) -> None:
-    """By the strings themselves: what follows a prefix in any of many strings is in its label."""
-    follows: dict[str, set[str]] = {}
-    label_of: dict[str, str] = {}
-    for tokens, labels in strings(language, 4000, seed=1):
-        text = "".join(tokens)
-        for end, label in enumerate(labels, start=1):
-            follows.setdefault(text[:end], set()).add((text + "#")[end])
-            assert label_of.setdefault(text[:end], label) == label
-    for prefix, label in label_of.items():
-        assert follows[prefix] <= set(label)
-        if len(prefix) <= 2:  # seen so often that all that may follow is seen too
-            assert follows[prefix] == set(label)
 
 
 def test_docstring_example() -> None:
@@ -104,14 +85,3 @@ def test_a_machine_agrees_where_the_language_leads_and_only_if_it_is_right_there
     assert not agrees(CounterAutomaton.from_machine(machine, truth.vocab, truth.classes), "an_bn")
     finite = Machine(transitions=((0, 1), (1, 1)), outputs=(0, 1))
     assert not agrees(Automaton.from_machine(finite, ("(", ")"), ("()", "(#")), "dyck_1")
-
-
-def test_a_row_of_the_study_and_its_text() -> None:
-    ((job, *_),) = (jobs for label, jobs in Bliss().jobs(QUICK).items() if label[0] == "dyck_1")
-    (row,) = measure([job])
-    assert (row["result"]["right"], row["result"]["counters"]) == (True, 1)
-    assert row["result"]["tested_right"] == row["result"]["tested"] == 15_000
-    text = Bliss().text({("dyck_1", "100"): [row]}, QUICK)
-    assert "| Dyck-1 | 100 | 1 of 1 | 1 of 1 | 100% |" in text
-    assert text.endswith("| 69.9% | 10.9% |")
-    assert "more than the learners of the two studies are told" in text

@@ -1,7 +1,8 @@
-"""The table on a user's own data: every method gets the same rows and is judged by the same truth."""
+"""The languages of the study and their rows, the same for every method, which one truth judges."""
 
+import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,66 @@ from csprop.automata.machine import Machine
 from csprop.errors import InputError
 from csprop_lab.study import engine, learners
 from csprop_lab.study.job import FileJob
-from csprop_lab.study.languages import FRESH, Drawn, draw, languages
-from csprop_lab.study.learners import METHODS, as_task, run_methods
-from csprop_lab.study.measure import Row, measure
+from csprop_lab.study.languages import FRESH, LONGEST, Drawn, draw, fresh, languages
+from csprop_lab.study.learners import METHODS, run_methods
+from csprop_lab.study.measure import measure
 from csprop_lab.study.own_data import LANGUAGES, SHARES, SIZES, OwnData
-from csprop_lab.study.table import FULL, QUICK
+from csprop_lab.study.table import FULL
 
+ALL = languages()
+ROWS = "a7cb7fd3c440dfde104e4ddde401a8d6383467df77ff5f1f93deaabe4b155efb"
+DIGEST = "f736b68afe09777e5917d5a31f65057a9ef7f088a1aabf34210cf20b82becc5a"
 LANGUAGE = "tomita-4"
-FOUND = {"right": True, "states": 4, "fresh": FRESH, "fresh_right": FRESH}
+
+
+def test_the_machines_are_those_that_were_fixed_first() -> None:
+    documents = json.dumps({name: machine.to_json() for name, machine in ALL.items()})
+    assert hashlib.sha256(documents.encode()).hexdigest() == DIGEST
+
+
+@pytest.mark.parametrize("wrong", [0, 0.01, 0.05])
+@pytest.mark.parametrize("name", ["tomita-2", "random-3-8x3", "login"])
+def test_rows_have_as_many_wrong_labels_as_was_asked(name: str, wrong: float) -> None:
+    machine = ALL[name]
+    rows = draw(machine, 1000, wrong, seed=1)
+    lengths = [len(tokens) for tokens in rows.tokens]
+    assert (len(lengths), min(lengths), max(lengths)) == (1000, 1, LONGEST)
+    assert {token for tokens in rows.tokens for token in tokens.tolist()} == set(range(machine.symbols))
+    assert rows.truth.tolist() == [machine.final(tokens) for tokens in rows.tokens]
+    assert (rows.labels != rows.truth).sum() == 1000 * wrong
+    assert set(rows.labels.tolist()) <= set(range(len(machine.classes)))
+
+
+def test_the_same_seed_draws_the_same_rows() -> None:
+    one, other = (draw(ALL["door"], 300, 0.05, seed) for seed in (0, 1))
+    assert not np.array_equal(one.labels, other.labels)
+    text = json.dumps([[tokens.tolist() for tokens in one.tokens], one.labels.tolist()])
+    assert hashlib.sha256(text.encode()).hexdigest() == ROWS
+
+
+@pytest.mark.parametrize("name", ["tomita-1", "tomita-7", "handshake", "login"])
+def test_half_of_the_fresh_rows_have_classes_that_are_equally_likely(name: str) -> None:
+    machine, half = ALL[name], FRESH // 2
+    rows = fresh(machine, 0)
+    lengths = [len(tokens) for tokens in rows.tokens]
+    assert (len(lengths), min(lengths), max(lengths)) == (FRESH, 17, 64)
+    assert rows.labels.tolist() == [machine.final(tokens) for tokens in rows.tokens]
+    share = np.bincount(rows.truth[half:], minlength=len(machine.classes)) / half
+    assert share == pytest.approx(np.full(len(machine.classes), 1 / len(machine.classes)), abs=0.06)
+
+
+def test_a_fresh_row_of_a_class_is_any_of_them() -> None:
+    """Of the strings of 0s, 1s, 0s and 1s, most have their three changes anywhere."""
+    rows = fresh(ALL["tomita-7"], 0)
+    pairs = zip(rows.tokens, rows.truth, strict=True)
+    some = [tokens for tokens, label in pairs if label and len(tokens) > 50]
+    assert len({int((np.diff(tokens) != 0).argmax()) for tokens in some}) > 25
 
 
 def job(method: str = "csprop", **changes: Any) -> FileJob:
     options = METHODS[method] | ({"least_seconds": 0.5} if method == "LSTM" else {})
     values: dict[str, Any] = {"language": LANGUAGE, "rows": 300, "wrong": 0.0, "seed": 0}
     return FileJob(**values | {"method": method, "options": options} | changes)
-
-
-def test_a_key_is_all_that_a_row_depends_on() -> None:
-    one = job("LSTM")
-    assert FileJob.from_json(json.loads(json.dumps(asdict(one)))).key == one.key
-    others = [
-        job("RPNI"), job("LSTM", rows=301), job("LSTM", wrong=0.01), job("LSTM", seed=1),
-        job("LSTM", language="door"), job("LSTM", options=METHODS["LSTM"] | {"width": 65}),
-    ]  # fmt: skip
-    assert len({one.key, *(other.key for other in others)}) == len(others) + 1
-    assert one.group == job("RPNI").group
-    assert len({one.group, *(other.group for other in others[1:5])}) == 5
 
 
 def test_all_methods_on_the_same_rows_are_measured_together() -> None:
@@ -48,69 +83,17 @@ def test_all_methods_on_the_same_rows_are_measured_together() -> None:
         measure([job(), job(rows=1000)])
 
 
-def test_the_table_asks_for_what_it_says() -> None:
-    labels = OwnData().jobs(FULL)
-    assert {label[0] for label in labels} == set(METHODS)
-    assert {(each.rows, each.wrong) for jobs in labels.values() for each in jobs} == {
-        (rows, wrong) for rows in SIZES for wrong in SHARES
-    }
-    kinds = [name.split("-")[0] for name in LANGUAGES]
-    assert [kinds.count(kind) for kind in ("tomita", "random", "cascade")] == [7, 5, 3]
-    assert set(LANGUAGES) <= languages().keys()
-    assert sum(map(len, OwnData().jobs(QUICK).values())) < 50
-
-
-def test_a_task_has_the_rows_of_the_language_in_its_words() -> None:
-    language = languages()["login"]
-    rows = draw(language, 300, 0.05, 0)
-    task = as_task("login", language, rows)
-    assert (task.vocab, task.classes) == (language.vocab, language.classes)
-    assert task.data.last.tolist() == rows.labels.tolist()
-    padded = task.data.padded().tokens
-    for number in (0, 7, 299):
-        tokens = rows.tokens[number]
-        assert padded[number, : len(tokens)].tolist() == tokens.tolist()
-    assert task.line(7) == 8
-
-
-@pytest.fixture(scope="module")
-def spoiled() -> dict[str, Row]:
-    """The rows of all methods where some labels are wrong."""
-    jobs = [job(method, rows=1000, wrong=0.01) for method in METHODS]
-    return {row["job"]["method"]: row for row in measure(jobs)}
-
-
-def test_csprop_finds_the_machine_and_the_wrong_labels(spoiled: dict[str, Row]) -> None:
-    result = spoiled["csprop"]["result"]
-    expected = FOUND | {"clear": True}
-    assert result == expected | {"wrong": 10, "suspects": 10, "hits": 10}
-
-
-def test_merging_bends_to_the_wrong_labels(spoiled: dict[str, Row]) -> None:
-    for name in ("RPNI", "EDSM"):
-        result = spoiled[name]["result"]
-        assert not result["right"]
-        assert result["states"] > 4
-        assert result["fresh_right"] < FRESH
-
-
-def test_the_lstm_has_as_much_time_as_csprop(
-    spoiled: dict[str, Row], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lstm_has_as_much_time_as_csprop(monkeypatch: pytest.MonkeyPatch) -> None:
+    csprop, lstm = measure([job(method, rows=1000, wrong=0.01) for method in ("csprop", "LSTM")])
     least = job("LSTM").options["least_seconds"]
-    ours, its = spoiled["csprop"]["seconds"], spoiled["LSTM"]["seconds"]
-    assert max(least, ours) <= its < max(least, ours) + 2
-    assert "right" not in spoiled["LSTM"]["result"]
+    longest = max(least, csprop["seconds"])
+    assert longest <= lstm["seconds"] < longest + 2
+    assert "right" not in lstm["result"]
     asked: list[float] = []
     monkeypatch.setattr(learners, "_csprop", lambda *_: {"result": {}, "seconds": 12.5})
     monkeypatch.setattr(learners, "_lstm", lambda job, task, seconds, options: asked.append(seconds))
     run_methods([job("LSTM")])
     assert asked == [12.5]
-
-
-def test_merging_finds_the_machine_of_clean_rows() -> None:
-    found = run_methods([job("RPNI", rows=1000), job("EDSM", rows=1000)])
-    assert [each["result"] for each in found] == [FOUND, FOUND]
 
 
 def test_merging_that_takes_too_long_is_given_up() -> None:
@@ -138,7 +121,7 @@ def test_a_sequence_with_two_labels_has_its_commonest_one_for_merging(
 
 def test_a_machine_that_is_wrong_once_is_wrong() -> None:
     """No 000 within the first 70 tokens: right on all fresh rows, and yet another machine."""
-    true, late = languages()[LANGUAGE], 70
+    true, late = ALL[LANGUAGE], 70
     states = [(run, age) for age in range(late + 1) for run in range(4)]
 
     def after(run: int, age: int, token: int) -> int:

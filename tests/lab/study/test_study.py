@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,20 @@ from csprop.errors import InputError
 from csprop.training.config import configure
 from csprop.training.metrics import at_length
 from csprop.training.presets import Recipe
+from csprop.training.scores import percent
+from csprop.training.seeding import generator
 from csprop.training.session import execute
 from csprop_lab.layers.basic import PeerConfig
-from csprop_lab.study import engine, reproduce
+from csprop_lab.released.config import upload
+from csprop_lab.released.model import Released
+from csprop_lab.study import engine, readme, reproduce
+from csprop_lab.study.grokking import first, gap_of, mean_and_std, spike
 from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.measure import SAMPLING, measure
+from csprop_lab.study.proven import Counters
 from csprop_lab.study.publish import publish, report
 from csprop_lab.study.results import Results
-from csprop_lab.study.table import FULL, QUICK, Budget, Figured, Label, Rows
+from csprop_lab.study.table import FULL, QUICK, Budget, Figured, Label, Rows, median_and_worst
 
 TINY: dict[str, Any] = {"samples": 50, "epochs": 2, "width": 4}
 
@@ -46,17 +52,6 @@ class Tiny(Figured):
         from matplotlib.figure import Figure
 
         return Figure()
-
-
-def test_a_key_is_that_of_the_whole_configuration() -> None:
-    job = tiny()
-    assert Job.from_json(json.loads(json.dumps(asdict(job)))).key == job.key
-    others = [
-        tiny(1), tiny(lr=0.1), tiny(width=5), tiny(test_lengths=(32,)), tiny(lock=True),
-        tiny(every_input=True), tiny(follow=0.5), replace(job, task="mod3"),
-    ]  # fmt: skip
-    assert len({job.key, *(other.key for other in others)}) == len(others) + 1
-    assert tiny(1).group == job.group != tiny(lr=0.1).group
 
 
 def test_a_row_is_what_training_gives() -> None:
@@ -304,3 +299,99 @@ def test_a_group_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="differ only in their seed"):
         collect()
     assert found == [("tiny", tiny(2).key)]
+
+
+def test_brackets_of_a_drawn_length_count_each_position_once() -> None:
+    """Two lengths as likely: 4 positions with 3 right and 2 with 1 right are 4 of 6."""
+    row = {"lengths": {"2": 0.5, "4": 0.75, "6": 0.0}}
+    assert readme.accuracy(row, 4, drawn=True) == pytest.approx(4 / 6)
+    assert readme.accuracy(row, 4, drawn=False) == 0.75
+    assert readme.accuracy({"diverged": "…"}, 4, drawn=True) == 0
+
+
+def test_parameters_are_those_of_the_authors_less_what_their_forward_pass_does_not_use() -> None:
+    for each in readme.AUTHORS:
+        if each.model == "RNN":
+            continue
+        task, narrow = tasks.get(each.task), 16
+        model = Released(upload(each.model, task)[0], generator(0, "weights"))
+        classes, unread = len(task.classes), 0 if each.task == "parity" else 1
+        unused = (32 + 1) * classes + (64 + 1) + narrow * unread
+        assert sum(p.numel() for p in model.parameters()) + unused == each.parameters
+
+
+def test_a_line_of_the_table_of_counters() -> None:
+    """By hand: a seed that is right, one that is almost, one that diverged."""
+
+    def row(first: int | None, wrong: int, proven: bool, far: float, seconds: float) -> dict[str, Any]:
+        machine = {"states": 4, "counters": 1} if proven else {"states": None, "counters": None}
+        return {
+            "result": {"first_epoch_at_target": first, "exhaustive": {"wrong": wrong}},
+            "locked": {"proven": proven, "seconds": seconds, **machine},
+            "training_seconds": 3.0,
+            "lengths": {"1026": far, "18": 0.0},
+        }
+
+    seeds = [row(2, 0, True, 1.0, 9.0), row(None, 7, False, 0.9, 20.0), {"diverged": "at once"}]
+    cells = "| anb2n | 1 of 3 | 2 (2) | 1 of 3 | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
+    for one in seeds[:2]:
+        one["result"]["exhaustive"] = None  # there are too many inputs
+    cells = "| anb2n | 1 of 3 | 2 (2) | – | 1 of 3 | 4, 1 | 90.0% (0%) | 18 (23) |"
+    assert Counters().table({("anb2n",): seeds}).splitlines()[-1] == cells
+
+
+def row_with(accuracy: list[float], grad_norm: list[float] | None = None) -> dict[str, Any]:
+    return {"curve": {"accuracy": accuracy, "grad_norm": grad_norm or accuracy}}
+
+
+def test_the_gap_and_the_spike() -> None:
+    row = row_with([0.5, 0.92, 0.91, 1.0, 0.9, 1.0], [1, 2, 9, 3, 4, 5])
+    assert first(row, 0.9) == 2
+    assert gap_of(row) == 2
+    assert spike(row) == 3
+    assert gap_of(row_with([0.5, 0.95])) is None
+    assert gap_of(row_with([1.0])) == 0
+    assert mean_and_std([2, 4]) == "3.0 ± 1.4"
+    assert mean_and_std([]) == "–"
+
+
+def test_numbers_are_not_flattered() -> None:
+    numbers = [0.99999, 1.0, 0.0, 0.0001, 0.203]
+    assert [percent(each) for each in numbers] == ["99.9%", "100%", "0%", "0.1%", "20.3%"]
+    assert median_and_worst([1.0, 1.0, 0.5]) == "100% (50.0%)"
+    assert median_and_worst([0.5, 0.5]) == "50.0%"
+
+
+NO_RAY = "ray is not installed: pip install 'csprop-lab[ray]'"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_lost_node_had_is_run_again_and_counted_once(tmp_path: Path) -> None:
+    """On a cluster of two nodes."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils", reason=NO_RAY)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    lost = cluster.add_node(num_cpus=1)
+    jobs = [csp("parity", "rotor", seed, samples=200, epochs=20, width=8) for seed in range(6)]
+    work = [("tiny", [job]) for job in jobs]
+    results = Results(tmp_path)
+    try:
+        for number, (table, rows) in enumerate(engine.ray(work, cluster.address)):
+            results.add(table, rows)
+            if number == 0:
+                cluster.remove_node(lost, allow_graceful=False)
+    finally:
+        cluster.shutdown()
+    assert sorted(results.rows) == sorted(job.key for job in jobs)
+    assert len(Results(tmp_path).tables["tiny"]) == len(jobs)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "ray://127.0.0.1:1"])
+def test_an_address_where_nobody_answers(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray", reason=NO_RAY)
+    argv = ["--quick", "--engine", "ray", "--address", address, "--out", str(tmp_path)]
+    assert main(["reproduce", *argv]) == 2
+    assert f"--address {address}: no Ray cluster answers there" in capsys.readouterr().err
