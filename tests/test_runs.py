@@ -93,6 +93,15 @@ def test_it_answers_with_the_locked_model_unless_asked_otherwise(certified: Path
     assert int(run.stream(as_trained=True).step(1).argmax()) == 0
 
 
+def test_a_lost_locked_model_is_not_replaced_by_the_trained_one(tmp_path: Path) -> None:
+    csprop.load("zoo:parity").save_pretrained(tmp_path / "run")
+    (tmp_path / "run" / "locked.safetensors").unlink()
+    run = csprop.load(tmp_path / "run")
+    with pytest.raises(InputError, match=r"locked.safetensors: is missing: run `csprop certify"):
+        run.predict(["0110"])
+    assert run.predict(["0110"], as_trained=True) == ["even"]
+
+
 def test_the_preset_and_the_options_reach_the_model() -> None:
     tiny: dict[str, Any] = {"epochs": 1, "samples": 20, "length": 4, "width": 4, "decay": "exp"}
     alone, together = csprop.train, csprop.train_seeds

@@ -75,7 +75,8 @@ def curve(
 ) -> str:
     """Return a small chart of values by epoch; without `span`, its range, the scale is logarithmic."""
     shown = [(epoch, value) for epoch, value in enumerate(values) if math.isfinite(value)]
-    shown = shown[:: len(shown) // MOST_POINTS + 1] + shown[-1:]
+    if len(shown) > MOST_POINTS:
+        shown = shown[:: len(shown) // MOST_POINTS + 1] + shown[-1:]
     heights = [value if span else math.log(max(value, 1e-12)) for _, value in shown]
     low, high = span or (min(heights, default=0.0), max(heights, default=1.0))
     room, last = high - low or 1.0, max(len(values) - 1, 1)

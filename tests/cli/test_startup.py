@@ -142,6 +142,7 @@ MISTAKES = [
     "eval {}/parity --exhaustive --lengths 40", "eval {}/missing", "predict {}/parity",
     "predict {}/missing", "predict {}/missing --as-trained", "predict zoo:partiy",
     "demo --out {}/parity", "export {}/missing {}/model.onnx",
+    "export {}/parity {}/parity/config.json",
 ]  # fmt: skip
 
 

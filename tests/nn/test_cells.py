@@ -44,6 +44,8 @@ SAVED = config(Rotor(order=3)).to_json()
         (lambda: config(Rotor(order=3), decoder="phase"), "decoder='phase': it reads complex numb"),
         (lambda: config(Router(places=4)), "places=4: does not divide the width, 6, into groups"),
         (lambda: config(Paper(), cells=(Counter(), Router(places=4))), "places=4: does not divide"),
+        (lambda: config(Paper(), cells=Rotor()), "write a list; one cell for all layers"),
+        (lambda: configure("parity", cells=5), "write a list; one cell for all layers"),
         (lambda: config(Router(maps=-1)), "maps=-1: out of range: write 0 to"),
     ],
 )  # fmt: skip

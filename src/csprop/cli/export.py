@@ -6,6 +6,7 @@ from typing import Annotated
 
 from csprop.cli import common
 from csprop.cli.options import Arg
+from csprop.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class Args(common.RunArguments):
 
 
 def run(args: Args) -> int:
+    if args.file.suffix != ".onnx":
+        raise InputError("the name must end in .onnx", "file", args.file)
     opened = common.TorchRun(args.run, args.as_trained)
     opened.run.to_onnx(args.file, as_trained=args.as_trained)
     if args.json:

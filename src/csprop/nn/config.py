@@ -52,6 +52,8 @@ class Architecture:
             )
 
     def _check_cells(self) -> None:
+        if not isinstance(self.cells, tuple | list):
+            raise InputError("write a list; one cell for all layers is `cell`", "cells", self.cells)
         cells = tuple(self.cells) or (self.cell,)
         for cell in cells:
             if not isinstance(cell, Cell):

@@ -75,8 +75,10 @@ class Run(Trained):
     @property
     def locked(self) -> Locked | LockedCounter | None:
         """The locked model; None if nothing is proven."""
-        if not self._read and self.path is not None and not RunFolder(self.path).has(checkpoint.LOCKED):
-            return None  # a certificate of another kind is checked where somebody asks for it
+        if not self._read and self.path is not None:
+            folder = RunFolder(self.path)
+            if not folder.has(checkpoint.LOCKED) and checkpoint.LOCKED not in folder.digests():
+                return None  # a certificate of another kind is checked where somebody asks for it
         return None if self.certificate is None else self.certificate.locked
 
     @property

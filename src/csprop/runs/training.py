@@ -143,6 +143,8 @@ def _prepare(
     task = resolve(task)
     if not outs:
         raise InputError("give at least one", "seeds", [])
+    if "" in outs.values():
+        raise InputError("write the name of a directory", "out", "")
     for seed in outs:
         check_seed(seed)
     config = configure(task, preset, next(iter(outs)), **changes)

@@ -1,6 +1,7 @@
 """The tasks that a model learns: built-in ones, machines, and the user's own data."""
 
 import re
+import reprlib
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def resolve(task: str | Path | Task) -> Task:
             raise
     if not isinstance(task, Task):
         raise InputError(
-            f"{task!r} is not a task: give a name such as 'parity', a data file, or a Task"
+            f"{reprlib.repr(task)} is not a task: give a name such as 'parity', a data file, or a Task"
         )
     if task.oracle is not None and _is_taken(task):
         raise InputError(f"{task.name!r} is the name of a built-in task: give your task another name")

@@ -66,7 +66,7 @@ def _change_model(base: Architecture, name: str, changes: dict[str, Any]) -> Arc
     """Return a preset's architecture with some options changed: its own, or those of its cell."""
     own = {field.name for field in fields(Architecture)}
     changed = {option: value for option, value in changes.items() if option in own}
-    if changed.get("cells"):
+    if isinstance(changed.get("cells"), tuple | list) and changed["cells"]:
         depth = len(changed["cells"])
         if "cell" in changed or changed.pop("depth", depth) != depth:
             raise InputError(f"it has {depth} layers: leave out cell and depth", "cells")
