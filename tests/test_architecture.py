@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import csprop
 
 SOURCE = Path(csprop.__file__).parent
@@ -138,6 +140,20 @@ def test_a_file_over_300_lines_says_why_in_its_docstring() -> None:
         text = path.read_text()
         if len(text.splitlines()) > 300:
             assert "lines" in (ast.get_docstring(ast.parse(text)) or ""), path
+
+
+@pytest.mark.parametrize(
+    ("folder", "suffixes", "most"),
+    [
+        ("src/csprop", (".py",), 24_000),
+        ("src/csprop_lab", (".py",), 8_000),
+        ("src/csprop", (".cpp", ".hpp"), 5_000),
+        ("tests", (".py",), 24_000),
+    ],
+)
+def test_the_house_stays_small(folder: str, suffixes: tuple[str, ...], most: int) -> None:
+    paths = [path for path in (SOURCE.parents[1] / folder).rglob("*") if path.suffix in suffixes]
+    assert 0 < sum(len(path.read_text().splitlines()) for path in paths) <= most
 
 
 def test_nothing_pickles() -> None:
