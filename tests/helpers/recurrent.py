@@ -50,7 +50,8 @@ def layer(name: str, seed: int = 3, **more: Any) -> CSPLayer:
 def model(name: str, seed: int = 3, **more: Any) -> CSP:
     """Return a model, not in training."""
     sizes: dict[str, Any] = {"vocab_size": TOKENS, "num_classes": 3, "width": WIDTH}
-    config = CSPConfig(**sizes | {"decoder": "linear"} | more, cells=MODELS[name])
+    sizes |= {"decoder": "linear"} | more
+    config = CSPConfig(**sizes, cells=MODELS[name])
     return CSP(config, Generator().manual_seed(seed)).eval()
 
 

@@ -66,7 +66,7 @@ def test_gradients_of_examples(name: str, backend: str, ensemble: bool) -> None:
         return y.square().sum() + last.square().sum()
 
     with use_backend(backend):
-        each = torch.func.vmap(torch.func.grad(loss_of), (dims, dims, 0))(*given, x)
+        each = torch.func.vmap(torch.func.grad(loss_of), (dims, dims, 0))(given[0], given[1], x)
         for number, made in enumerate(several):
             made.zero_grad()
             y, last = made(x[None, number])

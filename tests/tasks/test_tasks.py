@@ -202,8 +202,8 @@ class Longer(tasks.Task):
     def answer(self, state: Any) -> Any:
         return 1.0
 
-    def truth(self, tokens: Any) -> int:
-        return int(len(tokens) > 2)
+    def truth(self, sequence: Any) -> int:
+        return int(len(sequence) > 2)
 
     def classify(self, tokens: Any) -> Any:
         return np.cumsum(np.ones_like(tokens), axis=1) // 3 % 2

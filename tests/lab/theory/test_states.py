@@ -7,7 +7,7 @@ says that none can.
 import itertools
 import math
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -200,7 +200,8 @@ def add_in_pd_ssm(x: Tensor) -> Tensor:
 
 
 def add_in_resonator(x: Tensor) -> Tensor:
-    block, entries = Resonator().make(Shape(1), Generator()), torch.zeros(1, 1000, 5, 1)
+    block: Any = Resonator().make(Shape(1), Generator())
+    entries = torch.zeros(1, 1000, 5, 1)
     entries[..., 2, :], entries[..., 3, :] = 20.0, 64.0  # κ, and what reads
     entries[..., 0, :] = x / math.sqrt(2 / (1 + math.exp(20))) / 64
     block.theta.zero_()
