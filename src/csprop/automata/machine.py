@@ -48,7 +48,7 @@ class Machine:
         if states * size >= 2**32:
             raise InputError(f"machine: {states} states with {size} tokens are too many for 32 bits")
         if not all_below((self.start,), states):
-            raise InputError(f"machine: the start {self.start!r} is not one of the {states} states")
+            raise InputError(f"machine: the start is not one of the {states} states")
         for state, row in enumerate(self.transitions):
             if not isinstance(row, tuple) or len(row) != size:
                 raise InputError(f"machine: state {state} must have {size} transitions, one per token")
