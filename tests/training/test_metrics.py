@@ -15,10 +15,10 @@ from csprop.errors import InputError
 from csprop.runs.machines import from_machine
 from csprop.tasks import get
 from csprop.tasks.base import Task, every_sequence
-from csprop.training import metrics
+from csprop.training import metrics, scores
 from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, score
-from csprop.training.scores import Sampling, Score, check_exhaustive, interval
+from csprop.training.scores import Evidence, Sampling, Score, check_exhaustive, interval
 from csprop.training.seeding import generator
 from csprop_lab.layers.basic import Kind, Peer, PeerConfig
 
@@ -232,3 +232,12 @@ def test_the_interval_holds_the_accuracies_that_a_score_test_does_not_reject(
             deviations = abs(right / count - bound) / (bound * (1 - bound) / count) ** 0.5
             assert deviations == pytest.approx(1.959964, rel=1e-4)
     assert interval(right, count, 0.001)[0] <= low + 1e-12
+
+
+def test_the_evidence_of_a_machine_counts_the_held_out_labels() -> None:
+    evidence = Evidence(
+        rows=100, agreed=90, held_out=20, held_out_right=15, held_out_states=3, same=True, majority=0.5
+    )
+    assert evidence.accuracy == 0.75
+    assert evidence.interval == scores.interval(15, 20)
+    assert evidence.interval[1] < 1
