@@ -15,7 +15,7 @@ from csprop.errors import InputError
 from csprop.runs.machines import from_machine
 from csprop.tasks import get
 from csprop.tasks.base import Task, every_sequence
-from csprop.training import metrics, scores
+from csprop.training import metrics
 from csprop.training.config import configure
 from csprop.training.metrics import at_length, exhaustive, score
 from csprop.training.scores import Evidence, Sampling, Score, check_exhaustive, interval
@@ -239,5 +239,5 @@ def test_the_evidence_of_a_machine_counts_the_held_out_labels() -> None:
         rows=100, agreed=90, held_out=20, held_out_right=15, held_out_states=3, same=True, majority=0.5
     )
     assert evidence.accuracy == 0.75
-    assert evidence.interval == scores.interval(15, 20)
+    assert evidence.interval == interval(15, 20)
     assert evidence.interval[1] < 1
