@@ -312,10 +312,14 @@ def swap(document: dict[str, Any]) -> None:
 
 def split(document: dict[str, Any]) -> None:
     """A state of the automaton twice: right on every input, and not the smallest."""
-    enlarge(document)
     rows, answers = document["automaton"]["transitions"], document["automaton"]["answers"]
-    state = rows[0][0]
-    rows[-1], answers[-1], rows[0][0] = list(rows[state]), answers[state], len(rows) - 1
+    entries = [(row, token) for row in rows for token in range(len(row))]
+    row, token = next(each for each in entries if sum(r[t] == each[0][each[1]] for r, t in entries) > 1)
+    state = row[token]  # other entries still lead to it
+    rows.append(list(rows[state]))
+    answers.append(answers[state])
+    row[token] = len(rows) - 1
+    document["minimal_states"] = len(rows)
 
 
 def enlarge(document: dict[str, Any]) -> None:
