@@ -16,7 +16,7 @@ from csprop.errors import InputError
 from csprop.ops.checks import check_tensor
 from csprop.ops.scan import wide
 
-LayerKind = Literal["resonator", "rotor", "router", "counter", "switch", "paper"]
+LayerKind = Literal["resonator", "tracker", "rotor", "router", "counter", "switch", "paper"]
 MAPS = 16
 """Default number of maps of a router."""
 SHARP, MIXED = 0.15, 0.25
@@ -54,8 +54,7 @@ class CSPBlock(nn.Module):
         super().__init__()
         width = features if width is None else width
         check_sizes(features=features, width=width)
-        if isinstance(dropout, bool) or not (isinstance(dropout, int | float) and 0 <= dropout <= 1):
-            raise InputError("write a probability, from 0 to 1", "dropout", dropout)
+        check_dropout(dropout)
         generator = torch.default_generator if generator is None else generator
         self.features, self.width, self.kind = features, width, kind
         self.norm = nn.LayerNorm(features)
@@ -169,6 +168,11 @@ def check_sizes(**sizes: object) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise InputError("write a whole number, 1 or more", name, size)
+
+
+def check_dropout(dropout: object) -> None:
+    if isinstance(dropout, bool) or not (isinstance(dropout, int | float) and 0 <= dropout <= 1):
+        raise InputError("write a probability, from 0 to 1", "dropout", dropout)
 
 
 def look_up(tokens: Int64[Tensor, "*E"], table: Float[Tensor, "V F"]) -> Float[Tensor, "*E F"]:

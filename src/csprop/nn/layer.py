@@ -13,6 +13,7 @@ from csprop.cells.block import start_again
 from csprop.cells.options import Cell
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
+from csprop.nn.tracker import TrackerBlock
 from csprop.ops.checks import check_tensor
 
 
@@ -27,10 +28,12 @@ class CSPLayer(nn.Module):
         features: size of the feature vector at each step, for input and output.
         width: the complex channels of each block; as many as features by default.
         kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
-            decides how long they remember. The others are the layers of `csprop.CSP`, which hold exact
-            states: `"rotor"` rotates its state by angles from the input; `"router"` moves contents
-            between places by one of several learned maps; `"counter"`, `"switch"`; and `"paper"`, the
-            printed block. You can also pass a cell, such as `csprop.Rotor(order=3)`.
+            decides how long they remember. `"tracker"` learns state machines without a hint: it has
+            heads of several kinds, and training prunes those that it does not need. The others are the
+            layers of `csprop.CSP`, which hold exact states: `"rotor"` rotates its state by angles from
+            the input; `"router"` moves contents between places by one of several learned maps;
+            `"counter"`, `"switch"`; and `"paper"`, the printed block. You can also pass a cell, such as
+            `csprop.Rotor(order=3)`.
         depth: the number of blocks.
         dropout: the probability that a number of what a block adds is dropped while training.
         bidirectional: adds to each block a second one that reads the sequence from its end.
@@ -71,7 +74,7 @@ class CSPLayer(nn.Module):
         if vocab_size is not None:
             self.embedding = nn.Parameter(torch.randn(vocab_size, features, generator=generator))
         self.blocks = nn.ModuleList(
-            CSPBlock(
+            make_block(
                 features, width, kind, depth=depth, dropout=dropout, generator=generator, **options
             )
             for _ in range(depth * (1 + bidirectional))
@@ -89,9 +92,9 @@ class CSPLayer(nn.Module):
         self.temperature = 1.0
 
     @property
-    def layers(self) -> list[CSPBlock]:
+    def layers(self) -> list[Any]:
         """The blocks, first layer first; of a bidirectional layer each followed by its second one."""
-        return cast(list[CSPBlock], list(self.blocks))
+        return list(self.blocks)
 
     @property
     def temperature(self) -> float:
@@ -181,18 +184,17 @@ class CSPLayer(nn.Module):
             below = x
             for place, block in enumerate(self.layers[number : number + ways], start=number):
                 first = None if state is None else state[:, place]
-                if place > number:
-                    x, last = _run_backward(block, below, x, first, reset, lengths)
-                elif place or tokens is None or lengths is not None or not self._pays(tokens):
-                    x, last = _run_block(block, below, x, first, reset, lengths)
+                if place or tokens is None or lengths is not None or not self._pays(block, tokens):
+                    backward = place > number
+                    x, last = _run_block(block, below, x, first, reset, lengths, backward)
                 else:
                     x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
-    def _pays(self, tokens: Tensor) -> bool:
+    def _pays(self, block: CSPBlock | TrackerBlock, tokens: Tensor) -> bool:
         """Return True if the entries of all tokens are less work than the entries of all steps."""
-        return tokens.numel() >= cast(int, self.vocab_size)
+        return isinstance(block, CSPBlock) and tokens.numel() >= cast(int, self.vocab_size)
 
     def _check(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
@@ -205,7 +207,7 @@ class CSPLayer(nn.Module):
             check_tensor("x", x, "floating-point", (*sizes, self.features), device)
         if state is not None:
             batch = x.shape[sizes.index("batch")] if "batch" in sizes else 1
-            shape = (batch, len(self.blocks), self.layers[0].cell.order, self.layers[0].width)
+            shape = (batch, len(self.blocks), *self.layers[0].initial_state().shape[1:])
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
             check_tensor("reset", reset, "bool", x.shape[: len(sizes)], device)
@@ -217,15 +219,43 @@ class CSPLayer(nn.Module):
         return ", ".join(parts + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
 
 
+def make_block(
+    features: int, width: int | None, kind: LayerKind | Cell, **options: Any
+) -> CSPBlock | TrackerBlock:
+    """Return one layer of a kind."""
+    if kind != "tracker":
+        return CSPBlock(features, width, kind, **options)
+    own = {"dropout", "generator"}
+    if unknown := sorted(
+        ({"width"} if width is not None else set()) | options.keys() - own - {"depth"}
+    ):
+        raise InputError(
+            f"a tracker has no option {unknown[0]!r}: its heads are the same for every task"
+        )
+    check_sizes(features=features)
+    return TrackerBlock(features, **{name: options[name] for name in own & options.keys()})
+
+
 def _run_block(
-    block: CSPBlock,
+    block: CSPBlock | TrackerBlock,
     x: Tensor,
     onto: Tensor,
     state: Tensor | None,
     reset: Tensor | None,
     lengths: Tensor | None,
+    backward: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Apply a block; the last state of each row is the state at its own end."""
+    """Apply a block, or from the end of each row; the last state of a row is the state at its own end.
+
+    Read backwards, a step with a reset is the last step of its sequence.
+    """
+    if backward:
+        if reset is not None:  # the next step backwards begins a sequence
+            reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
+            reset = _reverse(reset, lengths)
+        x, onto = _reverse(x, lengths), _reverse(onto, lengths)
+        y, last = _run_block(block, x, onto, state, reset, lengths)
+        return _reverse(y, lengths), last
     if lengths is None:
         return block(x, state, reset, onto=onto)
     state, begin = block.initial_state(len(x)) if state is None else state, 0
@@ -238,26 +268,6 @@ def _run_block(
         state = state.index_copy(0, rows, last.to(state.dtype))
         begin = end
     return y, state
-
-
-def _run_backward(
-    block: CSPBlock,
-    x: Tensor,
-    onto: Tensor,
-    state: Tensor | None,
-    reset: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Apply a block from the end of each row.
-
-    Read backwards, a step with a reset is the last step of its sequence.
-    """
-    if reset is not None:  # the next step backwards begins a sequence
-        reset = torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1)
-        reset = _reverse(reset, lengths)
-    x, onto = _reverse(x, lengths), _reverse(onto, lengths)
-    y, last = _run_block(block, x, onto, state, reset, lengths)
-    return _reverse(y, lengths), last
 
 
 def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,7 +1,6 @@
-"""Which implementation computes: `reference`, `torch`, `native` or `triton`.
+"""Which implementation computes: `reference`, `torch` or `native`.
 
-`native` is for CPU tensors and `triton` for CUDA tensors; what they do not take, `torch` computes.
-Unless `torch` or `reference` is asked for, CUDA tensors go to `triton` where it is installed.
+`native` is for CPU tensors; what it does not take, `torch` computes.
 """
 
 import os
@@ -12,7 +11,7 @@ from contextvars import ContextVar
 
 from csprop.errors import InputError
 
-BACKENDS = ("reference", "torch", "native", "triton")
+BACKENDS = ("reference", "torch", "native")
 _chosen: ContextVar[str | None] = ContextVar("csprop_backend", default=None)
 
 
@@ -76,8 +75,4 @@ def _why_not(name: str) -> str:
         from csprop.ops import native
 
         return native.WHY_NOT
-    if name == "triton":
-        from csprop.ops import gpu
-
-        return gpu.why_not()
     return ""

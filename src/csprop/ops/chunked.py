@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from csprop.ops.scan import GRADIENT_LIMIT, LIMIT
+from csprop.ops.scan import GRADIENT_LIMIT, LIMIT, scan_by_steps
 
 
 def scan(
@@ -39,10 +39,9 @@ def scan(
     h0: Float[Tensor, "B M D"],
     reset: Bool[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B T M D"]:
-    a, u, h0 = _numbers(a, u, h0)
-    a = forgetful(a, reset)
-    h = _linear(a, u, h0)
-    return _planes(h if _within(h, LIMIT) else _saturating(a, u, h0))
+    number, entering, start = _numbers(a, u, h0)
+    h = _linear(forgetful(number, reset), entering, start)
+    return _planes(h) if _within(h, LIMIT) else scan_by_steps(a, u, h0, reset)
 
 
 def adjoint(
@@ -131,15 +130,6 @@ def _linear(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
     for n in range(1, chunks):
         _recur(local[:, n - 1, -1], prod[:, n - 1, -1], start[:, n - 1], out=start[:, n])
     return _recur(local, prod, start[:, :, None]).flatten(1, 2)[:, :steps]
-
-
-def _saturating(a: Tensor, u: Tensor, h0: Tensor) -> Tensor:
-    states, h = [], h0
-    for a_t, u_t in zip(a.unbind(1), u.unbind(1), strict=True):
-        h = _recur(u_t, a_t, h)
-        h = h / _overshoot(h, LIMIT)
-        states.append(h)
-    return torch.stack(states, 1)
 
 
 def _saturating_adjoint(a: Tensor, h: Tensor, overshoot: Tensor | None, grad: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.errors import InputError, described
-from csprop.ops.backends import asked_for, backend, exporting
+from csprop.ops.backends import backend, exporting
 from csprop.ops.checks import check_tensor, contiguous, fits, refuse_second_derivatives, traced
 
 LIMIT = 2.0**60
@@ -185,9 +185,11 @@ class _Scan(torch.autograd.Function):
 
 
 def compute(a: Tensor, u: Tensor, h0: Tensor, reset: Tensor | None) -> Tensor:
-    """Return all states, by the `native`, the `triton` or the `torch` backend."""
+    """Return all states, by the `native` or the `torch` backend."""
     if not _natively(a, u, h0):
-        return _implementation(a, u, h0).scan(a, u, h0, reset)
+        from csprop.ops import chunked
+
+        return chunked.scan(a, u, h0, reset)
     a, u, h0, reset = contiguous(a, u, h0, reset)
     h = torch.empty_like(u)
     call_kernel(a=a, u=u, h0=h0, reset=reset, h=h)
@@ -199,7 +201,9 @@ def compute_adjoint(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of a, u and h0."""
     if not _natively(a, g_h, u, h0, h):
-        return _implementation(a, g_h, u, h0, h).adjoint(g_h, a, u, h0, h, reset)
+        from csprop.ops import chunked
+
+        return chunked.adjoint(g_h, a, u, h0, h, reset)
     g_h, a, u, h0, h, reset = contiguous(g_h, a, u, h0, h, reset)
     g_a, g_u, g_h0 = torch.empty_like(a), torch.empty_like(u), torch.empty_like(h0)
     call_kernel(a=a, u=u, h0=h0, reset=reset, h=h, g_h=g_h, g_a=g_a, g_u=g_u, g_h0=g_h0)
@@ -208,32 +212,6 @@ def compute_adjoint(
 
 def _natively(*tensors: Tensor) -> bool:
     return backend() == "native" and fits(*tensors)
-
-
-def _implementation(*tensors: Tensor) -> Any:
-    """Return the module that computes outside of the compiled kernel."""
-    if _on_gpu(*tensors):
-        from csprop.ops.gpu import launch
-
-        return launch
-    from csprop.ops import chunked
-
-    return chunked
-
-
-def _on_gpu(first: Tensor, *others: Tensor) -> bool:
-    """Return True if the Triton kernel computes: CUDA tensors, or in its interpreter on request."""
-    if not first.is_cuda and backend() != "triton":
-        return False
-    from csprop.ops import gpu
-
-    wanted = gpu.installed() if first.is_cuda else first.is_cpu and gpu.interpreted()
-    return (
-        wanted
-        and not (first.is_cuda and asked_for() == "torch")
-        and first.dtype in (torch.float32, torch.float64)
-        and all(each.dtype == first.dtype and each.device == first.device for each in others)
-    )
 
 
 def call_kernel(a: Tensor, u: Tensor, **others: Tensor | None) -> None:

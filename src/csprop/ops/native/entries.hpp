@@ -16,7 +16,7 @@ template <typename real>
 const real* entering(const Level<real>& level, const real* z, real* w) {
     const int64_t D = level.size.D;
     if (level.point) return level.point;
-    if (level.replaces()) return to_unit(z, w, level.size.m, D, real(EPSILON)), w;
+    if (level.replaces()) return to_unit(z, w, level.size.m, D, real(EPSILON)), level.snap(w), w;
     if (level.layer.decay != Decay::count) return z;
     for (int64_t d = 0; d < D; d++) w[d] = std::nearbyint(z[d]), w[D + d] = 0;
     return w;

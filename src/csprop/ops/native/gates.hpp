@@ -106,9 +106,22 @@ struct Gates {
             constexpr real most = real(ANGLE_LIMIT);
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) theta[i] = theta[i] > most ? most : theta[i] < -most ? -most : theta[i];
+            if (level.parts) round_angles(count);
         }
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) cos_sin(theta[i], cosine[i], sine[i]);
+    }
+
+    // To whole multiples of 2π/k; where k is 0, an angle stays as it is.
+    void round_angles(int64_t count) const {
+        const real* __restrict parts = level.parts;
+        for (real* __restrict theta = s.theta; theta < s.theta + count * D; theta += D) {
+#pragma omp simd
+            for (int64_t d = 0; d < D; d++) {
+                const real unit = real(2 * M_PI) / parts[d], whole = rounded(theta[d] / unit) * unit;
+                theta[d] = parts[d] > 0 ? whole : theta[d];
+            }
+        }
     }
 
     // (count, 1 or D) to (count, extent), and the sum the other way.

@@ -119,6 +119,12 @@ static void run_route(const Route* route, int64_t threads) {
 static void run_resonate(const Resonate* work, int64_t threads) {
     deal(*work, std::max<int64_t>(1, 4 * work->rows / work->batch), 16, threads, chosen().resonate);
 }
+static void run_turns(const Heads* work, int64_t threads) {
+    deal(*work, 4 * work->size * work->reflections, 0, threads, chosen().turns);
+}
+static void run_places(const Heads* work, int64_t threads) {
+    deal(*work, 4 * work->size, 0, threads, chosen().places);
+}
 // The scores of the rows of a model.
 static void run_scores(Model* model, int64_t threads) {
     const Planned planned(*model);
@@ -185,6 +191,12 @@ CALLED_BY_PYTHON int64_t csprop_route(const Route* route, int64_t threads) {
 }
 CALLED_BY_PYTHON int64_t csprop_resonate(const Resonate* work, int64_t threads) {
     return status([&] { run_resonate(work, threads); });
+}
+CALLED_BY_PYTHON int64_t csprop_turns(const Heads* work, int64_t threads) {
+    return status([&] { run_turns(work, threads); });
+}
+CALLED_BY_PYTHON int64_t csprop_places(const Heads* work, int64_t threads) {
+    return status([&] { run_places(work, threads); });
 }
 // Unless all steps were done nothing has changed.
 CALLED_BY_PYTHON int64_t csprop_steps(Model* const* models, int64_t count, int64_t threads) {

@@ -46,6 +46,17 @@ struct Resonate {
     void *g_entries, *g_turn, *g_h0;
 };
 
+// Heads of a Tracker, `width` of a kind, backward where g_h is given; heads.hpp has the equations. A state has m × m
+// numbers (turns) or p (places), which is its size; inputs are (B, T, R, m, N) or (B, T, target, source, N).
+struct Heads {
+    int64_t wide, batch, steps, width, size, reflections;
+    const void *inputs, *h0;
+    const bool* reset;
+    void *maps, *h;  // maps: of places, the softmax of the inputs
+    const void* g_h;
+    void *g_inputs, *g_h0;
+};
+
 enum class Rotate : int64_t { none, input, state };
 enum class Decay : int64_t { softplus, exp, unit, switch_, none, count };  // the last two have no gate
 enum class Activation : int64_t { none, boundary, step };
@@ -68,7 +79,7 @@ struct Layer {
     Activation activation;
     Norm norm;
     int64_t places, choices, by_token, rank;  // of a router and its maps, 0 elsewhere; of a coupling
-    Tensor angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, start, point;
+    Tensor angle_weight, angle_bias, gate_weight, gate_bias, skip, recall, parts, start, point;
     Tensor norm_weight, norm_bias, coupling_u, coupling_v, maps, keys_weight, keys_bias;
 };
 
@@ -154,6 +165,8 @@ struct Functions {
     void (*scan)(const Scan&, void* memory, int64_t first, int64_t last);  // backward where g_h is given
     void (*route)(const Route&, void* memory, int64_t first, int64_t last);
     void (*resonate)(const Resonate&, void* memory, int64_t first, int64_t last);  // backward where g_y is given
+    void (*turns)(const Heads&, void* memory, int64_t first, int64_t last);
+    void (*places)(const Heads&, void* memory, int64_t first, int64_t last);
     void (*prepare)(const Plan&, void* memory);
     void (*go_through)(const Chunks&, void* memory, int64_t first, int64_t last);
     void (*descend)(const Plan&, void* memory);

@@ -44,9 +44,10 @@ template <typename real>
 struct Level {
     const Layer& layer;
     const Extents size;
-    const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *norm_weight, *norm_bias;
+    const real *angle_weight, *angle_bias, *gate_weight, *gate_bias, *recall, *parts, *norm_weight, *norm_bias;
     const real *coupling_u, *coupling_v, *keys_weight, *keys_bias;
     const real *start, *strength, *point;         // prepared: h_0 and the point as they are used, σ(g)
+    const real* origin;                           // prepared: h_0, also where a piece starts elsewhere
     const real *maps, *columns;                   // prepared: softmax of a router's logits, by sources and by targets
     const int64_t* targets;                       // prepared: of each channel in each map; null where maps are soft
     int64_t planes = 2;                           // of a router's states; all others are 0
@@ -66,13 +67,14 @@ struct Level {
         gate_weight = value(layer.gate_weight), g_gate_weight = gradient(layer.gate_weight);
         gate_bias = value(layer.gate_bias), g_gate_bias = gradient(layer.gate_bias);
         recall = value(layer.recall), g_recall = gradient(layer.recall);
+        parts = value(layer.parts);
         norm_weight = value(layer.norm_weight), g_norm_weight = gradient(layer.norm_weight);
         norm_bias = value(layer.norm_bias), g_norm_bias = gradient(layer.norm_bias);
         coupling_u = value(layer.coupling_u), g_coupling_u = gradient(layer.coupling_u);
         coupling_v = value(layer.coupling_v), g_coupling_v = gradient(layer.coupling_v);
         keys_weight = value(layer.keys_weight), g_keys_weight = gradient(layer.keys_weight);
         keys_bias = value(layer.keys_bias), g_keys_bias = gradient(layer.keys_bias);
-        start = prepared.start + number * size.state, g_start = gradient(layer.start);
+        origin = start = prepared.start + number * size.state, g_start = gradient(layer.start);
         strength = prepared.strength + number * size.D, g_skip = gradient(layer.skip);
         point = layer.point < 0 ? nullptr : prepared.point + number * size.state, g_point = gradient(layer.point);
         maps = prepared.maps, columns = prepared.columns, g_maps = gradient(layer.maps);
@@ -86,6 +88,18 @@ struct Level {
         bool real_start = !plan.model->state && !plan.model->weights[layer.start].trained;
         for (int64_t d = size.D; real_start && d < size.state; d++) real_start = start[d] == 0;
         planes = real_start ? 1 : 2;
+    }
+
+    // Moves the phases of states, or of what replaces them, to whole multiples of 2π/k from h_0, so they cannot drift.
+    void snap(real* x) const {
+        const real *re = origin, *im = origin + size.D;
+        for (int64_t d = 0; parts && d < size.D; d++) {
+            if (!(parts[d] > 0)) continue;
+            const double part = 2 * M_PI / parts[d], a = re[d], b = im[d], c = x[d], e = x[size.D + d];
+            const double phase = part * std::nearbyint(std::atan2(a * e - b * c, a * c + b * e) / part);
+            const double cosine = std::cos(phase), sine = std::sin(phase);
+            x[d] = real(cosine * a - sine * b), x[size.D + d] = real(sine * a + cosine * b);
+        }
     }
 
     INLINE bool replaces() const { return layer.decay == Decay::switch_; }

@@ -20,6 +20,8 @@ FUNCTIONS = {
     "scan": (_POINTER, _NUMBER),
     "route": (_POINTER, _NUMBER),
     "resonate": (_POINTER, _NUMBER),
+    "turns": (_POINTER, _NUMBER),
+    "places": (_POINTER, _NUMBER),
     "steps": (_POINTER, _NUMBER, _NUMBER),
     "scores": (_POINTER, _NUMBER),
     "every": (_POINTER, _NUMBER, _NUMBER, _POINTER, _NUMBER),

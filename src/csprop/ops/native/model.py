@@ -38,18 +38,14 @@ class Model(NamedTuple):
     temperature: float
     """The temperature of its routers in training."""
 
-    @property
-    def wide(self) -> bool:
-        return self.tensors[0].dtype is torch.float64
-
     def pack(self, weights: list[dict[str, Any]] | None = None, **fields: Any) -> Arguments:
         """Lay out the model with more fields; `weights` has the fields of each tensor's `Weight`."""
         if weights is None:
             weights = [{"size": each.numel(), "value": each.data_ptr()} for each in self.tensors]
         own = {
-            "wide": self.wide, "depth": len(self.layers), "tensors": len(self.tensors),
-            "first_of_rows": self.first_of_rows, "layers": pack("Layer", *self.layers),
-            "weights": pack("Weight", *weights),
+            "wide": self.tensors[0].dtype is torch.float64, "depth": len(self.layers),
+            "tensors": len(self.tensors), "first_of_rows": self.first_of_rows,
+            "layers": pack("Layer", *self.layers), "weights": pack("Weight", *weights),
         }  # fmt: skip
         return pack("Model", {**own, **self.fields, **fields})
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "every.hpp"
+#include "heads.hpp"
 #include "resonate.hpp"
 #include "route.hpp"
 #include "scan.hpp"
@@ -22,6 +23,14 @@ const Functions functions = {
     [](const Resonate& work, void* memory, int64_t first, int64_t last) {
         if (work.wide) resonate_parts(work, static_cast<double*>(memory), first, last);
         else resonate_parts(work, static_cast<float*>(memory), first, last);
+    },
+    [](const Heads& work, void*, int64_t first, int64_t last) {
+        if (work.wide) turns_either<double>(work, first, last);
+        else turns_either<float>(work, first, last);
+    },
+    [](const Heads& work, void*, int64_t first, int64_t last) {
+        if (work.wide) places_either<double>(work, first, last);
+        else places_either<float>(work, first, last);
     },
     [](const Plan& plan, void* memory) {
         if (plan.model->wide) Step<double>(plan).prepare(memory);

@@ -196,8 +196,10 @@ struct Step {
 
     // The states after a piece, (depth, m, D).
     void keep_ends(const Piece& piece, const Memory<real>& memory, real* to) const {
-        for (int64_t l = 0; l < model.depth; l++)
+        for (int64_t l = 0; l < model.depth; l++) {
             std::memcpy(to + l * state, memory.passages[l].h + (piece.T - 1) * state, state * sizeof(real));
+            Level<real>(plan, prepared, l, nullptr).snap(to + l * state);
+        }
     }
 
     // One row as far as its scores.

@@ -1,0 +1,158 @@
+"""The heads of a Tracker: small recurrences side by side, each with a discrete or an orthogonal state.
+
+A head takes some projections U of the input, keeps a state, and outputs values of order 1.
+
+| head | state | step | it gives |
+|---|---|---|---|
+| Turns | a rotation H of order m | H ← S_R … S_1 H, reflections S along U | √m H |
+| Routes | shares of p places, at first all in one | h ← y² / Σ y², y = softmax(U + I) h | 2 h |
+| Counts | a whole number c | c ← c + round(U), with U cut to ±1 | tanh 1.5 c, e^{−c²} |
+| Shift | the input before | | the input before |
+
+Each head learns at its own pace. U = (s/√F) P x + s b, where P starts with the spread σ/s: U starts
+with the spread σ, and a step of Adam moves it by an amount proportional to s.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from csprop.ops import heads
+from csprop.ops.counts import whole
+
+Result = tuple[Float[Tensor, "B T S"], Float[Tensor, "B K"]]
+"""The numbers that a head gives, and its last state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """`count` heads of a kind. They lie side by side, innermost in all shapes."""
+
+    count: int
+    spread: float
+    """σ, the spread of U at the start."""
+    pace: float
+    """s, how fast U learns."""
+    price: float = 1.0
+    """A factor of the penalty: heads with a higher one are pruned sooner."""
+
+    taken: ClassVar[tuple[int, ...]] = ()
+    """The shape of U for one head."""
+    held: ClassVar[tuple[int, ...]] = ()
+    """The shape of the state of one head."""
+    gives: ClassVar[int] = 1
+    """Outputs for each number of the state."""
+
+    @property
+    def inputs(self) -> int:
+        """Projections that all heads take."""
+        return math.prod(self.taken) * self.count
+
+    @property
+    def stored(self) -> int:
+        """Numbers of their states."""
+        return math.prod(self.held) * self.count
+
+    @property
+    def size(self) -> int:
+        """Numbers that they give."""
+        return self.gives * self.stored
+
+    def start(self, batch: int, like: Tensor) -> Float[Tensor, "B K"]:
+        """Return the state before the first step."""
+        return like.new_zeros(batch, self.stored)
+
+    def run(
+        self, u: Float[Tensor, "B T I"], state: Float[Tensor, "B K"], reset: Bool[Tensor, "B T"] | None
+    ) -> Result:
+        """Return what the heads give at every step, and their last state."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns(Head):
+    """Rotations of order m: each step multiplies by reflections, an even number of them."""
+
+    order: int
+    reflections: int
+
+    @property
+    def taken(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.reflections, self.order
+
+    @property
+    def held(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.order, self.order
+
+    def start(self, batch: int, like: Tensor) -> Tensor:
+        return heads.identity(like.new_empty(batch, *self.held, self.count)).flatten(1)
+
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+        vectors, h0 = (
+            u.unflatten(2, (*self.taken, self.count)),
+            state.unflatten(1, (*self.held, self.count)),
+        )
+        h = heads.turns(vectors, h0, reset).flatten(2)
+        return math.sqrt(self.order) * h, h[:, -1]
+
+    def rotations(self, u: Float[Tensor, "E I"]) -> Float[Tensor, "E N m m"]:
+        """Return the rotation of one step for each row."""
+        start = heads.identity(u.new_empty(len(u), *self.held, self.count))
+        h = heads.turns(u.unflatten(1, (1, *self.taken, self.count)), start)
+        return h[:, 0].permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes(Head):
+    """Groups of places between which each step moves shares; squaring makes them whole."""
+
+    places: int
+
+    @property
+    def taken(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.places, self.places
+
+    @property
+    def held(self) -> tuple[int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return (self.places,)
+
+    def start(self, batch: int, like: Tensor) -> Tensor:
+        return heads.first_place(like.new_empty(batch, *self.held, self.count)).flatten(1)
+
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+        stay = torch.eye(self.places, dtype=u.dtype, device=u.device)[:, :, None]
+        logits = u.unflatten(2, (*self.taken, self.count)) + stay
+        h = heads.places(logits, state.unflatten(1, (*self.held, self.count)), reset).flatten(2)
+        return 2 * h, h[:, -1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(Head):
+    """Whole numbers: their sign, and whether they are 0, look alike at every length."""
+
+    gives = 2
+
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+        total = torch.cat([state[:, None], whole(u.clamp(-1, 1))], dim=1).cumsum(dim=1)
+        counts = total[:, 1:]
+        if reset is not None:  # count from the sum before the last reset
+            steps = torch.arange(1, reset.shape[1] + 1, device=u.device)
+            last = torch.where(reset, steps, 0).cummax(dim=1).values
+            before = total.gather(1, (last - 1).clamp(min=0)[:, :, None].expand_as(counts))
+            counts = counts - torch.where(last[:, :, None] > 0, before, 0)
+        return torch.cat([torch.tanh(1.5 * counts), torch.exp(-counts.square())], dim=2), counts[:, -1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shift(Head):
+    """The input of the step before: `count` is the number of features, and U is the input itself."""
+
+    taken = (0,)
+
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+        before = torch.cat([state[:, None], u], dim=1)[:, :-1]
+        return before if reset is None else before.masked_fill(reset[:, :, None], 0), u[:, -1]
