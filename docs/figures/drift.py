@@ -3,9 +3,10 @@ numbers, which blocks.py writes into the caption.
 
     .venv/bin/python docs/figures/drift.py
 
-Three models of mod3-residue, trained on length 16 with seed 0: the printed one, the rotor as training
-left it, and the same rotor locked. Left, how often each is right after t tokens of the same 200 random
-sequences. Right, the phase of one channel after every token of one of them, from the centre outwards.
+Three models of mod3-residue, trained on length 16 with seed 0: the printed one, a rotor with free
+angles (`parts=0`) as training left it, and the same rotor locked. Left, how often each is right after t
+tokens of the same 200 random sequences. Right, the phase of one channel after every token of one of
+them, from the centre outwards.
 """
 
 import json
@@ -35,17 +36,17 @@ RESIDUES = ("#0072B2", "#E69F00", "#CC79A7")
 def main() -> None:
     torch.set_num_threads(1)
     printed = csprop.train(TASK, preset="paper", seed=SEED, epochs=EPOCHS)
-    rotor = csprop.train(TASK, seed=SEED)
+    rotor = csprop.train(TASK, seed=SEED, parts=0, as_trained=True)
     locked = csprop.certify(rotor.model, rotor.task, seed=SEED).locked
     assert locked is not None
     tokens = rotor.task.sample(SEQUENCES, LONGEST, Generator().manual_seed(1))
     labels = rotor.task.labels(tokens)
-    models = {"as printed": printed.model, "rotor, as trained": rotor.model, "rotor, locked": locked}
+    models = {"as printed": printed.model, "rotor, free angles": rotor.model, "rotor, locked": locked}
     curves = {name: shares(right(model, tokens, labels)) for name, model in models.items()}
     row, residues = tokens[0, :VISITS], labels[0, :VISITS].tolist()
     channel = most_places(locked)
     phases = {
-        "As trained": visited(rotor.model, row, channel),
+        "Free angles": visited(rotor.model, row, channel),
         "Locked": snapped(locked, row, channel),
     }
     figure = Figure(figsize=(9.2, 3.5), facecolor="white", layout="constrained")

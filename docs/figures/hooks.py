@@ -6,7 +6,7 @@ Pages have indented blocks for both; tests/test_guide.py says how they are told 
 import re
 from typing import Any
 
-COMMANDS = r"(?:csprop (?!\w+:)|(?:cat|cp|echo|git|make|mv|python3?|rm|source|torchrun) )"
+COMMANDS = r"(?:csprop (?!\w+:)|(?:cat|cp|echo|git|make|mv|python3?|rm|source) )"
 BLOCK = re.compile(r"^```.*?^```$|(?<=\n\n)(?: {4}[^\n]*\n(?:\n+(?= {4}))?)+", re.DOTALL | re.MULTILINE)
 """A fence, which is left as it is, or an indented block."""
 

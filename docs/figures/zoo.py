@@ -43,7 +43,7 @@ def made(name: str) -> tuple[Run, Entry]:
         if name in LEARNED:
             run = csprop.learn(name, seed=seed, progress=False, **options).run
         else:
-            run = csprop.train(name, seed=seed, progress=False, **options)
+            run = csprop.train(name, seed=seed, progress=False, as_trained=True, **options)
             run.certify(progress=False)
         if run is not None and run.certificate is not None and run.certificate.proven:
             return run, entry(run, options)

@@ -350,11 +350,11 @@ def test_what_was_not_tried_is_a_dash() -> None:
     assert with_it[:4] == without_it[:4]
 
 
-def test_an_lstm_is_better_than_a_rotor_as_trained_and_often_wrong_on_longer_rows() -> None:
+def test_an_lstm_is_no_better_than_a_rotor_as_trained_and_often_wrong_on_longer_rows() -> None:
     baselines = rows(Baselines())
     lstm, rotor = ((name, baselines[name, "parity"]) for name in ("LSTM", "csprop, rotor"))
     far = max(LONGER)
-    assert accuracies(rotor[1], rotor[0])[far] < accuracies(lstm[1], lstm[0])[far]
+    assert accuracies(rotor[1], rotor[0])[far] >= accuracies(lstm[1], lstm[0])[far]
     assert values(rotor[1], "parameters")[0] < values(lstm[1], "parameters")[0], "it is smaller"
     networks = of_method(rows(OwnData()), "LSTM", clean=True)
     assert all_fresh(networks) < 0.75 * len(networks)

@@ -14,7 +14,7 @@ from csprop import CSPLayer
 from csprop.errors import InputError
 from csprop.training.seeding import generator
 from csprop_lab.signals import sequences as data
-from csprop_lab.signals.networks import Network, NetworkConfig, NetworkKind
+from csprop_lab.signals.networks import Network, NetworkKind
 from csprop_lab.signals.prose import TOPICS, chances, entropy, prose, vocabulary
 from csprop_lab.signals.sequences import Learner, Rows, Text, sequences, size_of
 from csprop_lab.study.job import LayerJob
@@ -161,7 +161,7 @@ def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.Mon
 
 def make(kind: NetworkKind, seed: int = 0, vocab_size: int = 5, last: bool = False) -> Network:
     sizes: Any = {"vocab_size": vocab_size, "num_classes": 3, "features": 8, "width": 6}
-    return Network(NetworkConfig(kind=kind, last=last, **sizes), torch.Generator().manual_seed(seed))
+    return Network(kind, last=last, generator=torch.Generator().manual_seed(seed), **sizes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError
+from csprop_lab.cli.where import choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,10 @@ class Args(common.Arguments):
 def run(args: Args) -> int:
     from csprop.training.config import environment
     from csprop_lab.bench.measure import settle
-    from csprop_lab.bench.works import measure_work, versions
+    from csprop_lab.bench.works import WORKS, measure_work, versions
 
-    names, allocator = _choose(args), settle()
+    usual = [name for name in WORKS if not (args.quick and name == "memory")]
+    names, allocator = choose(args.only, "work", WORKS) or usual, settle()
     facts = environment() | {"allocator": allocator} | versions()
     if not args.json:
         where = "{cpu}, torch {torch}, backend {backend}, 1 thread, float32. Allocator: {allocator}."
@@ -50,20 +51,6 @@ def run(args: Args) -> int:
     if args.json:
         common.show_json({"environment": facts, "quick": args.quick, "results": results})
     return 0
-
-
-def _choose(args: Args) -> list[str]:
-    from csprop_lab.bench.works import WORKS
-
-    if args.only is None:
-        return [name for name in WORKS if not (args.quick and name == "memory")]
-    names = [name.strip() for name in args.only.split(",")]
-    for name in names:
-        if name not in WORKS:
-            raise InputError(
-                f"--only {args.only}: there is no work {name!r}: choose from {', '.join(WORKS)}"
-            )
-    return names
 
 
 def _show(result: dict[str, Any]) -> None:

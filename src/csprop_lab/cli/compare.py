@@ -6,8 +6,8 @@ from typing import Annotated
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError, about
-from csprop_lab.cli.where import Where, engine
+from csprop.errors import about
+from csprop_lab.cli.where import Where, engine, split_names
 from csprop_lab.layers import PEERS, check
 from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED, choose_protocols
 
@@ -59,8 +59,9 @@ def run(args: Args) -> int:
     if args.list:
         return _list(args)
     run_jobs = engine(args)
-    models = _names(args.models, "models") or [CSPROP, *PEERS]
-    protocols, tasks = _names(args.protocol, "protocol") or [], _names(args.tasks, "tasks")
+    models = [CSPROP, *PEERS] if args.models is None else split_names(args.models, "models")
+    protocols = split_names(args.protocol, "protocol")
+    tasks = None if args.tasks is None else split_names(args.tasks, "tasks")
     with about("models", args.models):
         for model in models:
             if model != CSPROP:
@@ -126,12 +127,3 @@ def _list(args: Args) -> int:
     print("\nThe tasks of each protocol:")
     common.show_columns([(each.name, ", ".join(each.tasks)) for each in PROTOCOLS.values()])
     return 0
-
-
-def _names(text: str | None, option: str) -> list[str] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise InputError(f"--{option} {text}: write names with commas between them")
-    return names

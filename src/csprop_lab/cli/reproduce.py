@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from csprop.cli import common
 from csprop.cli.options import Arg
 from csprop.errors import InputError, require
-from csprop_lab.cli.where import Where, engine
+from csprop_lab.cli.where import Where, choose, engine
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def run(args: Args) -> int:
     from csprop_lab.study.table import FULL, QUICK
 
     budget = QUICK if args.quick else FULL
-    tables = _choose(args.only, reproduce.TABLES)
+    known = {table.name: table for table in reproduce.TABLES}
+    tables = [known[name] for name in choose(args.only, "table", known) or known]
     out = args.out or Path("runs/quick" if args.quick else "results")
     with one_writer(out):
         results = Results(out)
@@ -93,15 +94,3 @@ def _labels(tables: Any, budget: Any) -> dict[str, str]:
             for job in jobs:
                 names.setdefault(job.key, ", ".join(label))
     return names
-
-
-def _choose(names: str | None, tables: Any) -> Any:
-    if names is None:
-        return tables
-    known = {table.name: table for table in tables}
-    for name in names.split(","):
-        if name not in known:
-            raise InputError(
-                f"--only {names}: there is no table {name!r}: choose from {', '.join(known)}"
-            )
-    return [known[name] for name in names.split(",")]

@@ -1,6 +1,6 @@
-"""The options on where jobs run, which reproduce and compare share."""
+"""What the commands share: the options on where jobs run, and lists of names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,3 +42,23 @@ def engine(args: Where) -> Callable[[Path], Any]:
         return lambda work: engine.local(work, args.workers or cores(), unfinished)
 
     return on
+
+
+def split_names(text: str, option: str) -> list[str]:
+    """Return the names in an option, which have commas between them."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"--{option} {text}: write names with commas between them")
+    return names
+
+
+def choose(only: str | None, what: str, known: Collection[str]) -> list[str] | None:
+    """Return the names in --only, if it is given; refuse one that is not known."""
+    if only is None:
+        return None
+    for name in (names := split_names(only, "only")):
+        if name not in known:
+            raise InputError(
+                f"--only {only}: there is no {what} {name!r}: choose from {', '.join(known)}"
+            )
+    return names

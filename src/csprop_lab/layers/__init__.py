@@ -28,6 +28,7 @@ class Published:
 
 
 PEERS: dict[str, Published] = {
+    "csprop-tracker": Published("own:Tracker", "csprop.CSPLayer(kind='tracker')"),
     "rnn": Published("basic:rnn", "Elman, Cognitive Science 1990"),
     "lstm": Published("basic:lstm", "Hochreiter and Schmidhuber, Neural Computation 1997"),
     "gru": Published("basic:gru", "Cho et al., EMNLP 2014"),

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from csprop.errors import InputError
 from csprop.training.seeding import generator
-from csprop_lab.signals.networks import Network, NetworkConfig, NetworkKind
+from csprop_lab.signals.networks import Network, NetworkKind
 from csprop_lab.signals.prose import prose
 
 DataName = Literal["digits, levels", "digits, numbers", "sentences"]
@@ -71,11 +71,7 @@ class Sequences(ABC):
 
     def network(self, kind: NetworkKind, features: int, width: int, draws: Generator) -> Network:
         """A network for these sequences."""
-        config = NetworkConfig(
-            kind=kind, vocab_size=self.vocab_size, num_classes=self.num_classes, features=features,
-            width=width, last=self.last,
-        )  # fmt: skip
-        return Network(config, draws)
+        return Network(kind, self.vocab_size, self.num_classes, features, width, self.last, draws)
 
 
 @dataclass(frozen=True, kw_only=True)

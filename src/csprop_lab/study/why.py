@@ -15,7 +15,7 @@ from csprop_lab.study.texts import markdown
 
 SHOWN = (
     "csprop", "lstm", "gru", "slstm", "transformer", "mamba", "mamba-2", "rwkv-7",
-    "gated-deltanet-negative", "deltaproduct", "pd-ssm", "csprop-rotor",
+    "gated-deltanet-negative", "deltaproduct", "pd-ssm", "csprop-rotor", "csprop-tracker",
 )  # fmt: skip
 """The models of the comparison that the page names; docs/compare.md has all of them."""
 COLUMNS = (

@@ -68,7 +68,7 @@ def test_a_row_is_what_training_gives() -> None:
 @pytest.mark.slow
 def test_a_row_has_what_its_model_gets_right_by_length() -> None:
     """As trained and locked, on sequences that the row's own seed draws."""
-    changes: dict[str, Any] = {"samples": 500, "epochs": 3}
+    changes: dict[str, Any] = {"samples": 500, "epochs": 3, "parts": 0}  # any angle, so it drifts
     lengths, seed = (3, 32, 4096), 4
     (row,) = measure([csp("parity", "rotor", seed, test_lengths=lengths, lock=True, **changes)])
     run = csprop.train("parity", seed=seed, **changes)
