@@ -15,6 +15,7 @@ KINDS = {kind: cls for kind, cls in BUILT_IN.items() if kind != "resonator"}
 DECODERS: tuple[str, ...] = get_args(get_type_hints(CSPConfig)["decoder"])
 WIDTHS = [2, 4, 6]
 SIZES = {"order": [2, 3, 4], "coupling_rank": [0, 2], "places": [0, 1, 2], "maps": [0, 1, 3]}
+SIZES |= {"parts": [0, 64]}
 """Values of the options that are whole numbers; `places` divides every width."""
 
 
@@ -82,6 +83,13 @@ def config(cell: Cell, depth: int = 2, **changes: Any) -> CSPConfig:
     return CSPConfig(**sizes | {"depth": depth, "cell": cell} | changes)
 
 
+def draw_parts(model: CSP, generator: Generator) -> None:
+    """Draw the k of channels of rotors whose angles are whole multiples of 2π/k; some are 0."""
+    for name, parts in model.named_buffers():
+        if name.endswith("parts"):
+            parts.copy_(torch.randint(6, parts.shape, generator=generator))
+
+
 @torch.no_grad()
 def model(config: CSPConfig, seed: int = 0, noise: float = 0.2) -> CSP:
     """Return a model with every weight away from its start, where a norm is 1 and a coupling 0.
@@ -92,6 +100,7 @@ def model(config: CSPConfig, seed: int = 0, noise: float = 0.2) -> CSP:
     made = CSP(config, generator)
     for parameter in made.parameters():
         parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
+    draw_parts(made, generator)
     for router in made.routers:
         if router.by_token:
             router.read_tokens(made.embedding)

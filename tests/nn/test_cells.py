@@ -127,8 +127,8 @@ def test_an_option_that_is_added_changes_no_digest() -> None:
 @pytest.mark.parametrize(
     ("preset", "changes", "cells"),
     [
-        ("rotor", {"order": 3, "recall": True}, [Rotor(order=3, recall=True)]),
-        ("rotor", {"skip": False, "depth": 2}, [Rotor(skip=False)] * 2),
+        ("rotor", {"order": 3, "recall": True}, [Rotor(order=3, recall=True, parts=64)]),
+        ("rotor", {"skip": False, "depth": 2}, [Rotor(skip=False, parts=64)] * 2),
         ("paper", {"rotate": "state", "lr": 0.5}, [Paper(rotate="state")] * 3),
         ("router", {"maps": 4, "places": 8}, [Router(maps=4, places=8)]),
         ("counter", {"width": 8}, [Counter(), Switch()]),

@@ -29,6 +29,7 @@ runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installe
 
 LENGTHS, LONG, BATCHES = (1, 8, 16), 257, (1, 5)
 TOKENS = 3
+ULP = torch.finfo(torch.float32).eps  # what a step may be off, in another order of its sums
 MODELS = dict.fromkeys(PRESETS, Task) | {
     f"rotor of order {order}": type("Turning", (Task,), {"order": order}) for order in (3, 5)
 }
@@ -87,7 +88,7 @@ def test_every_preset_is_the_same_by_onnxruntime(name: str, tmp_path: Path) -> N
                 got = run(tokens, begin)
                 for number, each in enumerate(got):
                     loose = number > 0 or length == LONG
-                    rounding = apart(want[number], exact[number]) if loose else 0.0
+                    rounding = apart(want[number], exact[number]) + length * ULP if loose else 0.0
                     assert apart(each, want[number]) <= 1e-5 + 4 * rounding, (batch, length, number)
                 if name in EXACT:
                     assert torch.equal(got[1], want[1])

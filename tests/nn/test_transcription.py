@@ -102,12 +102,20 @@ def paper(cell: Paper, weights: Weights, z: Vector, h: Vector, extra: Vector) ->
     return out, state
 
 
+def whole(angle: float, k: float) -> float:
+    """The nearest whole multiple of 2π/k, if there is a k."""
+    return round(angle * k / math.tau) * math.tau / k if k else angle
+
+
 def rotor(cell: Rotor, weights: Weights, z: Vector, h: Vector, extra: Vector) -> Step:
     angles, deltas = linear(weights, "angle", z), linear(weights, "gate", z)
-    state = [
-        cmath.exp(1j * angle) * past if delta > 0 else unit(c)
-        for angle, delta, past, c in zip(angles, deltas, h, z, strict=True)
-    ]
+    parts, state = weights.get("parts") or [0.0] * len(z), []
+    for k, angle, delta, past, c, *h_0 in zip(
+        parts, angles, deltas, h, z, *weights["h0"][:2], strict=True
+    ):
+        new = cmath.exp(1j * whole(angle, k)) * past if delta > 0 else unit(c)
+        phase = cmath.phase(complex(*h_0))
+        state.append(cmath.exp(1j * (phase + whole(cmath.phase(new) - phase, k))) if k else new)
     out = []
     for d, new in enumerate(state):
         value = new + (sigmoid(weights["skip"][d]) * z[d] if cell.skip else 0)

@@ -17,7 +17,7 @@ from csprop.errors import InputError
 from csprop.proof.certify import certify_length
 from csprop.proof.examples import Labelled
 from csprop.proof.models import FromRNN, FromStep
-from csprop.proof.tune import follow
+from csprop.training.pruned import follow
 from tests.helpers import machines
 
 PARITY = (2, ((False, 0), (False, 1)), (0, 1), 2)
@@ -70,7 +70,7 @@ def test_parenthesis_names_the_depth(depth: int | None, named: int) -> None:
     assert f"no prefix goes deeper than {named}," in found.statement
     assert "the task is not regular" in found.statement
     assert found.document["depth"] == named
-    assert len(found.document["task_states"]) == named + 2  # 0 to the depth, and -1
+    assert len(found.document["task_states"]) == named + 3  # 0 to the depth, and two below 0
 
 
 def test_one_deeper_than_it_can_count_is_not_proven() -> None:

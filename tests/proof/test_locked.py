@@ -143,7 +143,8 @@ def test_a_million_tokens(length: int, resets: bool) -> None:
 
 
 def test_a_run_gives_its_locked_model_back(tmp_path: Path) -> None:
-    run = csprop.train("flip-flop", out=tmp_path / "run", epochs=8, samples=1000, width=8)
+    options: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "as_trained": True}
+    run = csprop.train("flip-flop", out=tmp_path / "run", **options)
     assert csprop.load(tmp_path / "run").locked is None
     certificate = certify(run.model, run.task)
     assert certificate.locked is not None, certificate.statement

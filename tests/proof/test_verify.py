@@ -33,7 +33,7 @@ from csprop.tasks import from_file
 from csprop.training.checkpoint import RunFolder
 from tests.helpers import forgery, machines
 from tests.helpers.forgery import PARITY, Way, at, put
-from tests.helpers.options import config, configs
+from tests.helpers.options import config, configs, draw_parts
 from tests.helpers.zoo import unpack
 
 Tamper = Callable[[dict[str, Any]], Any]
@@ -480,6 +480,7 @@ def assert_transcribed(config: CSPConfig, seed: int) -> None:
     model = CSP(config, draws).double().requires_grad_(False)
     for parameter in model.parameters():
         parameter.add_(0.5 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64))
+    draw_parts(model, draws)
     shape = (config.depth, config.order, config.width)
     state = torch.randn(shape, generator=draws, dtype=torch.float64)
     for layer, cell in enumerate(config.layers):

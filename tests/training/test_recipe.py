@@ -117,6 +117,6 @@ def test_the_held_out_score_is_that_of_the_hard_model() -> None:
 def test_a_file_is_learned_by_a_router_unless_another_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("".join(f"{n:b},{n % 2}\n" for n in range(1, 60)))
     assert configure(tmp_path / "rows.csv").preset == "router"
-    assert configure(tmp_path / "rows.csv", "rotor").model.cell == Rotor()
+    assert configure(tmp_path / "rows.csv", "rotor").model.cell == Rotor(parts=64)
     assert configure(tmp_path / "rows.csv", width=8).model.layers == (Router(),)
     assert configure("parity").preset == "rotor"

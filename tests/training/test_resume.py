@@ -25,7 +25,7 @@ from csprop.training import checkpoint, session
 
 # patience=1: the learning rate changes on the way, and must survive a resume.
 TINY: dict[str, Any] = {"length": 6, "samples": 60, "width": 4, "depth": 1, "epochs": 6, "hold": 0}
-TINY |= {"patience": 1}
+TINY |= {"patience": 1, "as_trained": True}
 COSINE: dict[str, Any] = {"schedule": "cosine", "weight_decay": 0.1}
 
 

@@ -23,7 +23,7 @@ TINY: dict[str, Any] = {"length": 6, "samples": 60, "width": 4, "depth": 1, "epo
 
 
 def tiny(out: Path | None = None, **changes: Any) -> csprop.Run:
-    return csprop.train("parity", out=out, **(TINY | changes))
+    return csprop.train("parity", out=out, as_trained=True, **(TINY | changes))
 
 
 def test_a_run_directory_has_what_the_design_names_and_gives_it_back(tmp_path: Path) -> None:

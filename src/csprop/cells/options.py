@@ -130,9 +130,12 @@ class Rotor(Cell):
     recall: bool = False
     """Add b ⊙ h_{t−1} to the block's output, b learned: the next layer sees what was replaced."""
 
+    parts: int = 0
+    """The largest k whose parts of a turn angles are multiples of when training ends; 0: any angle."""
+
     def __post_init__(self) -> None:
         check_types(self)
-        check_ranges(self, order=(2, 16))
+        check_ranges(self, order=(2, 16), parts=(0, 1024))
 
 
 @dataclass(frozen=True, kw_only=True)

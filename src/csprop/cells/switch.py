@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from csprop.cells.block import Transition, add_skip, draw_on_sphere, unit
-from csprop.cells.gated import GatedBlock
+from csprop.cells.block import GatedBlock, Transition, add_skip, draw_on_sphere, unit
 from csprop.cells.options import Shape, Switch
 
 GATE_BIAS = (1.0, 4.0)  # of the first channel, and of the last: a switch must not be thrown too soon

@@ -32,8 +32,9 @@ from csprop.proof.places import is_router, repair
 from csprop.proof.prove import domain, prove, prove_counting
 from csprop.proof.simplify import simplify
 from csprop.proof.statements import MADE_ANEW, NOTHING, reason, state_failure
-from csprop.proof.tune import Pruned, draw_in, follow, is_rotor, round_angles, tune
+from csprop.proof.tune import draw_in, tune
 from csprop.tasks.base import Task
+from csprop.training.pruned import Pruned, follow, is_rotor
 from csprop.training.scores import interval, percent
 
 ROUNDS = 8  # the default number of rounds of further training
@@ -64,6 +65,8 @@ class Attempts:
         if isinstance(model, nn.Module):
             model.eval().requires_grad_(False)
         check_classes(follow(self.whole.model, self.whole.kept, examples.tokens[:1, :1]).shape[2], task)
+        if self.whole.judge(examples).misses:
+            self.whole = self.whole.anchor(examples)
         self.misses = self.whole.judge(examples).misses
         labels = int((examples.labels != UNLABELLED).sum())
         self.accuracy, self.most = 1 - self.misses / labels, self.misses + int(SLACK * labels)
@@ -90,7 +93,7 @@ class Attempts:
         return state_failure(self.task, self.failure)
 
     def _simpler(self, simple: Pruned) -> Pruned:
-        """Return the model without the channels, rotations or places that the answers do not need."""
+        """Return the model without the channels or places that the answers do not need."""
         if simple.judge(self.examples).misses > self.most:  # pruning would keep its errors
             return simple
         if is_router(simple.model):
@@ -98,29 +101,23 @@ class Attempts:
                 return simple
             model = copy.deepcopy(simple.model)
             return replace(simple, model=model, kept=repair(model, self.examples))
-        simple = simple.prune(self.examples)
-        if is_rotor(simple.model):
-            simple = simple.straighten(self.examples)
-            round_angles(simple, self.examples)
-        return simple
+        return simple.simplify(self.examples)
 
     def _is_trainable(self, model: Any) -> bool:
         trainable = isinstance(model, nn.Module) and any(True for _ in model.parameters())
         return is_rotor(model) or (trainable and self.loose is not None)
 
     def _tuned(self, simple: Pruned) -> Pruned:
-        """Train further, if possible with a third fewer channels, or with fewer that rotate."""
+        """Train further, if possible with a third fewer channels."""
         if not is_rotor(simple.model):
             assert self.loose is not None
             draw_in(simple.model, simple.kept, self.loose, self.examples, self.generator)
             return simple
-        for part in ("kept", "turning"):
-            thinner = simple.thin(part, self.examples)
-            tune(thinner, self.examples, self.generator)
-            if thinner.judge(self.examples).misses <= self.most:
-                return thinner
-        tune(simple, self.examples, self.generator)
-        return simple
+        for fewer in (simple.thin(self.examples), simple):
+            tune(fewer, self.examples, self.generator)
+            if fewer.judge(self.examples).misses <= self.most:
+                break
+        return fewer
 
     def _attempt(
         self, simple: Pruned, number: int, radii: Sequence[float] = RADII

@@ -12,6 +12,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from csprop.automata.automaton import Automaton, CounterAutomaton
+from csprop.automata.names import describe_size
 
 FORMAT = 2
 
@@ -40,8 +41,9 @@ class LayerMargins:
     snap: float  # the largest distance from a state to its code
     size: float  # the largest absolute value in a code
     gate: float | None
-    """The smallest |δ| of a gate that is rounded to 0 or 1, or of a router the smallest lead of the
-    chosen map or target over the next one; None if nothing is rounded."""
+    """The smallest |δ| of a gate that is rounded to 0 or 1, or the distance of an angle from a tie, in
+    parts of a turn; of a router the smallest lead of the chosen map or target. None if nothing is
+    rounded."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,12 @@ class Certificate:
         if self.unchecked:
             return f"not proven: its certificate could not be checked ({self.unchecked})"
         return self.verdict if self.proven else f"not proven ({self.verdict})"
+
+    @property
+    def size(self) -> str:
+        """The size of the automaton, such as "3 states and 1 counter"; empty if nothing is proven."""
+        machine = self.automaton
+        return "" if machine is None else describe_size(len(machine), machine.counters)
 
     @property
     def minimal_states(self) -> int | None:

@@ -12,7 +12,7 @@ from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.cells.options import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
-from csprop.errors import InputError
+from csprop.errors import InputError, about
 from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.progress import lines
@@ -81,19 +81,6 @@ def certify(
                     f"a model with the cell {cell.kind} cannot be certified: the verifier knows only "
                     "the cells of csprop"
                 )
-    with lines(f"certify {task.name}", on_round, progress) as report:
-        return _certify(model, task, examples, rounds, depth, seed, report)
-
-
-def _certify(
-    model: Stepwise,
-    task: Task,
-    examples: Labelled | None,
-    rounds: int,
-    depth: int | None,
-    seed: int | None,
-    on_round: Callable[[str], None],
-) -> Certificate:
     trained_as: Any = getattr(model, "trained_as", None)
     if trained_as is not None and trained_as.task != task.describe():
         trained_as = None
@@ -109,7 +96,8 @@ def _certify(
     if is_counter(model):
         if depth is not None:
             raise InputError("a model that counts is proven at every depth: leave out the depth")
-        return certify_counting(copy.deepcopy(model), task, examples, rounds, seed, on_round)
+        with lines(f"certify {task.name}", on_round, progress) as report:
+            return certify_counting(copy.deepcopy(model), task, examples, rounds, seed, report)
     if not task.finite:
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         _check_bounded(task, depth)
@@ -122,7 +110,8 @@ def _certify(
         for cell in model.cells:
             if isinstance(cell, RouterBlock):
                 cell.harden()  # the choice between two places that are alike may depend on rounding
-    return Attempts(model, task, examples, depth, seed, on_round).run(rounds)
+    with lines(f"certify {task.name}", on_round, progress) as report:
+        return Attempts(model, task, examples, depth, seed, report).run(rounds)
 
 
 def _check_total(task: Task) -> None:
@@ -165,7 +154,8 @@ def certify_length(model: Any, task: Task, length: int) -> Certificate:
             f"{task.name}: a data file gives the correct class of its rows only: leave out the length"
         )
     _check_total(task)
-    return state_trial(task, length, exhaustive(model, task, length))
+    with about("length", length):
+        return state_trial(task, length, exhaustive(model, task, length))
 
 
 def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certificate:

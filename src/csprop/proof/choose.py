@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 
 from csprop.automata.forms import Weights
 from csprop.data.examples import UNLABELLED
+from csprop.progress import check_time
 from csprop.proof.examples import Labelled
 
 ORDERS = 8  # orders in which counters are left out
@@ -67,7 +68,7 @@ def choices(
 
     The counters are as small as possible: the least size that is enough is used, without any counter
     that can be left out. The result depends on the order in which they are left out, so several orders
-    are tried. The smallest choice comes first; there is none if all counters are not enough.
+    are tried. The smallest choice comes first. There is none if all counters together are not enough.
     """
     forms = sorted(forms, key=lambda form: (_size(form), form))
     points = _points_of_forms(examples, forms, window, generator)
@@ -153,6 +154,7 @@ def table(groups: Tensor, labels: Tensor) -> Tensor:
 
 def conflicts(known: Tensor, labels: Tensor) -> int:
     """Count the labels (P, C) that differ from the majority label of their number (P,)."""
+    check_time()
     values, groups = known.unique(return_inverse=True)
     sums = labels.new_zeros(len(values), labels.shape[1]).index_add_(0, groups, labels)
     return int(sums.sum() - sums.amax(dim=1).sum())

@@ -84,6 +84,7 @@ class _Tabulation:
 
     def __init__(self, weights: Weights, window: int) -> None:
         self.window, self.counters = window, _Counters(weights)
+        self.box = cache(self.counters.box)
         self.control = (_Routes if "blocks.1.maps" in weights else _Switches)(weights)
         self.scores = _Functions.of(weights, "decoder.linear")
         self.gate = self.lead = CLEAR
@@ -115,17 +116,13 @@ class _Tabulation:
         key = (state, token, values)
         if key not in self.decided:
             try:
-                box = self._box(token, values)
+                box = self.box(token, values, self.window)
                 after, gate = self.control.move(state, box)
                 self.decided[key] = after, self._answer(after, box)
             except NotFinite as reason:
                 raise NotFinite(f"with a window of {self.window}, {reason}") from None
             self.gate = min(self.gate, gate)
         return self.decided[key]
-
-    @cache  # noqa: B019 - an attempt is short
-    def _box(self, token: int, values: Values) -> Box:
-        return self.counters.box(token, values, self.window)
 
     def _answer(self, state: State, box: Box) -> int:
         held, weights, own = self.control.held(state), self.scores.weights, self.scores

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from csprop.automata.walk import Endless, Oracle, Walk, moves
+from csprop.cells.block import unit
 from csprop.cells.rotor import RotorBlock
 from csprop.cells.router import RouterBlock, lead
 from csprop.cells.switch import SwitchBlock
@@ -27,7 +28,8 @@ from csprop.nn.model import CSP
 from csprop.proof.certificate import LayerMargins
 from csprop.proof.limits import BLUR, DOUBT, MOST_CODES, MOST_LOCKED, RATIO, NotFinite
 from csprop.proof.locked import Locked, at, nearest
-from csprop.proof.models import FromLayer, Mask, Stepwise
+from csprop.proof.models import FromLayer, Stepwise
+from csprop.training.pruned import Mask
 
 RADII = (0.3, 0.15, 0.5)
 """The radii to try, the most promising first; a rotor's states lie on the unit sphere."""
@@ -203,7 +205,7 @@ def _check_layers(layers: Sequence[LayerMargins]) -> None:
             raise NotFinite(f"layer {layer}: a state is not finite")
         if each.gate is not None and not each.gate >= DOUBT:
             raise NotFinite(
-                f"layer {layer}: rounding could switch a gate or a route (by {each.gate:.1g})"
+                f"layer {layer}: rounding could switch a gate, a route or an angle (by {each.gate:.1g})"
             )
         if each.gap is not None and not each.gap >= RATIO * max(each.snap, DOUBT * max(1, each.size)):
             raise NotFinite(
@@ -224,13 +226,17 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
         mine = locked.kept[layer]
         held = (locked.codes[layer][places[:, layer]] != 0).any(dim=1)  # (N, D)
 
-        def record(_module: Any, _inputs: Any, scores: Tensor) -> None:
+        def record(_module: Any, inputs: tuple[Tensor], scores: Tensor) -> None:
             if isinstance(block, RouterBlock):
                 of_targets = lead(block.maps.detach(), dim=2).flatten(1)  # (K, D)
                 chosen = of_targets[scores[:, 0].argmax(dim=1)][held]
                 decided = torch.cat([lead(scores[:, 0], dim=1), chosen])
             else:
-                decided = scores.expand(*scores.shape[:-1], len(mine))[..., mine].abs()
+                decided = scores.expand(*scores.shape[:-1], len(mine)).abs()
+            if isinstance(block, RotorBlock) and block.parts is not None:
+                before = locked.codes[layer][places[:, layer], None]
+                decided = torch.cat([decided, *_rounded(block, inputs[0], before, scores > 0)])
+            decided = decided if isinstance(block, RouterBlock) else decided[..., mine]
             nearest = float(decided.amin()) if decided.numel() else math.inf
             distances[layer] = None if nearest == math.inf else nearest
 
@@ -246,6 +252,13 @@ def _watch_gates(locked: Locked, places: Tensor) -> Iterator[dict[int, float | N
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _rounded(block: RotorBlock, inputs: Tensor, before: Tensor, kept: Tensor) -> Iterator[Tensor]:
+    """Yield how sure the rounding is of the angles of a step, and of the phases that it leads to."""
+    z = inputs.unflatten(2, (block.order, -1))
+    yield block.sureness(block.angle(inputs))
+    yield block.sureness(block.phase(torch.where(kept[:, :, None], before, unit(z))))
 
 
 @torch.no_grad()

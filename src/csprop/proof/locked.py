@@ -29,8 +29,9 @@ from csprop.ops.checks import check_tensor
 from csprop.ops.scan import over_time
 from csprop.proof.answers import CountingAnswers, FiniteAnswers
 from csprop.proof.limits import MOST_LOCKED, NotFinite
-from csprop.proof.models import Mask, Snap, Stepwise
+from csprop.proof.models import Snap, Stepwise
 from csprop.stream import Stream
+from csprop.training.pruned import Mask
 
 CPU = torch.device("cpu")
 AT_ONCE = 1 << 18

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from csprop.errors import InputError
+from csprop.nn.feature_block import CSPBlock
 from csprop.nn.layer import CSPLayer
 
 Snap = Callable[[int, Tensor], Tensor]
 """(layer, its new state (B, M, D)) to the state that the layer keeps and passes on."""
-Mask = Bool[Tensor, "L D"]  # the channels in use
 
 
 class Stepwise(Protocol):
@@ -129,6 +129,8 @@ class FromLayer(nn.Module):
                 "layer must not be bidirectional, for it has no single step, nor have a vocab_size: "
                 "give its embedding as `embedding`"
             )
+        if not all(isinstance(block, CSPBlock) for block in layer.blocks):
+            raise InputError('a tracker cannot be certified yet: use a layer of kind="router"')
         self.embedding, self.layer, self.head = embedding, layer, head
 
     @property

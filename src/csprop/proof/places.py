@@ -19,6 +19,7 @@ from torch import Tensor
 from csprop.data.examples import UNLABELLED
 from csprop.nn.compile import codes
 from csprop.nn.model import CSP
+from csprop.progress import check_time
 from csprop.proof.examples import Labelled
 
 GLANCE_ROWS = 64  # rows that are tried first: they refuse nearly every change that is wrong
@@ -120,6 +121,7 @@ class _Repair:
         """Return how many more labels a table misses, of some rows or of the first of them."""
         more = 0
         for part in (rows[:GLANCE_ROWS], rows[GLANCE_ROWS:]):
+            check_time()
             if more <= 0 and len(part):
                 more += int(self._followed(targets, part)[1].sum() - self.wrong[part].sum())
         return more

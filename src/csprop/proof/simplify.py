@@ -37,7 +37,8 @@ from csprop.proof.counters import tabulate
 from csprop.proof.examples import Labelled
 from csprop.proof.limits import NotFinite
 from csprop.proof.locked_counter import counting_parts, weights_of
-from csprop.proof.tune import OPEN, minimise, surprise
+from csprop.proof.tune import minimise, surprise
+from csprop.training.pruned import OPEN
 
 SHARP = 8  # factor of increments, for counts that are only compared with 0
 FAR = 1e6  # a factor of counts that moves their phases to infinity, up to rounding

@@ -1,6 +1,7 @@
 """A certificate in its run directory: locked.safetensors beside certificate.json."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import load as unpack
@@ -18,7 +19,6 @@ from csprop.proof.verify import read_certificate
 from csprop.training import checkpoint
 from csprop.training.checkpoint import RunFolder, refuse_zoo
 from csprop.training.metrics import exhaustive
-from csprop.training.scores import Score
 from csprop.training.stored import Trained, network
 
 
@@ -65,10 +65,7 @@ def load(trained: Trained) -> Certificate | None:
     if trained.path is None:
         return None
     folder, config = RunFolder(trained.path), trained.config.model
-
-    def trial(length: int) -> Score:
-        return exhaustive(trained.model, trained.task, length)
-
+    trial = partial(exhaustive, trained.model, trained.task)
     certificate = read_certificate(folder, config.to_json(), trained.task, trial)
     if certificate is None or certificate.proof is None:
         return certificate

@@ -22,7 +22,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "activation": "boundary", "skip": True, "norm": "complex", "h0": "zero", "coupling_rank": 0,
         "coupling": "shared",
     },
-    "rotor": {"order": 2, "skip": True, "recall": False},
+    "rotor": {"order": 2, "skip": True, "recall": False, "parts": 0},
     "router": {"places": 0, "maps": 0},
     "counter": {},
     "switch": {},
@@ -119,6 +119,7 @@ def _cell_shapes(
     shapes = skip if cell["skip"] else {}
     if kind == "rotor":
         shapes = shapes | linear("angle", width * order * (order - 1) // 2) | linear("gate", width)
+        shapes = shapes | ({"parts": (width,)} if cell["parts"] and order == 2 else {})
         return shapes | {"h0": point} | ({"recall": (width,)} if cell["recall"] else {})
     turns, gates = (width if cell[name] == "per_channel" else 1 for name in ("rotation", "gate"))
     shapes = shapes | linear("gate", gates)
@@ -254,7 +255,23 @@ class Network:
 
     def _rotor(self, layer: int, z: Array, h: Array) -> Array:
         """The state turned, or replaced by z / |z|, as the gate of each channel decides."""
-        return np.where(self._kept_by_gate(layer, z), self._turn(layer, z, h), unit(z, 1e-8))
+        kept = self._kept_by_gate(layer, z)
+        h = np.where(kept, self._turn(layer, z, h), unit(z, 1e-8))
+        if f"network.blocks.{layer}.parts" not in self.tensors:
+            return h
+        start = self.start[layer]
+        phase = np.angle((h[0] + 1j * h[1]) * (start[0] - 1j * start[1]))
+        whole = np.exp(1j * self._whole(layer, phase)) * (start[0] + 1j * start[1])
+        return np.where(self._own(layer, "parts") > 0, np.stack([whole.real, whole.imag]), h)
+
+    def _whole(self, layer: int, angles: Array) -> Array:
+        """Return the nearest whole multiples of 2π/k; where k is 0, the angles themselves."""
+        parts = self._own(layer, "parts")
+        turns = angles * parts / (2 * np.pi)
+        used = (0.5 - abs(turns - np.rint(turns)))[..., self.kept[layer] & (parts > 0)]
+        demand((used >= self.tie).all(), f"rounding could turn an angle of layer {layer + 1}")
+        self._gates[layer] = min(self._gates[layer], float(used.min(initial=np.inf)))
+        return np.where(parts > 0, 2 * np.pi * np.rint(turns) / np.maximum(parts, 1), angles)
 
     def _switch(self, layer: int, z: Array, h: Array) -> Array:
         return np.where(self._kept_by_gate(layer, z), h, unit(self._own(layer, "point")))
@@ -302,6 +319,8 @@ class Network:
         key = layer, z.tobytes()  # the first layer has one for each token
         if key not in self._rotations:
             angles = self._linear(layer, "angle", z).reshape(-1, self.model["width"])  # (pairs, D)
+            if f"network.blocks.{layer}.parts" in self.tensors:
+                angles = self._whole(layer, angles)
             skew = np.zeros((angles.shape[1], self.order, self.order))
             rows, columns = np.triu_indices(self.order, 1)
             skew[:, columns, rows], skew[:, rows, columns] = angles.T, -angles.T

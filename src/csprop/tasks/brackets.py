@@ -19,7 +19,7 @@ DEEPEST = 7
 Stack = tuple[int, ...] | None
 
 
-class Parenthesis(Task):
+class Parenthesis(CountingTask):
     """The paper's Parenthesis Matching: `(` is token 0, `)` is token 1, half the sample is balanced.
 
     >>> [Parenthesis().classify_text(text) for text in ("()()", "(())", ")(", "((")]
@@ -30,10 +30,8 @@ class Parenthesis(Task):
     description = "are the brackets balanced?"
     vocab = ("(", ")")
     lengths = EVEN
-    preset = "counter"
     samples = 10000
     depth = 2
-    finite = False
     loss, metric = "focal", "f1"
     paper_epochs, paper_gap = "~40, ~150, 100", "12.7 ± 3.4"
 
@@ -48,23 +46,6 @@ class Parenthesis(Task):
     @cached_property
     def counting(self) -> CounterMachine:
         return _machine(lambda fine, counts: int(fine and counts[0] == 0))
-
-    def classify(self, tokens: Whole) -> Whole:
-        depth = np.where(tokens == 0, 1, -1).cumsum(axis=1)
-        never_negative = np.minimum.accumulate(depth, axis=1) >= 0
-        return ((depth == 0) & never_negative).astype(np.int64)
-
-    def step(self, state: int, token: int) -> int:
-        """Return the number of open brackets; -1 after a closing bracket without an opening one."""
-        if state < 0:
-            return -1
-        return state + 1 if token == 0 else state - 1
-
-    def answer(self, state: int) -> int:
-        return int(state == 0)
-
-    def size(self, state: int) -> int:
-        return state
 
     def _draw(self, count: int, length: int, draws: Draws) -> Whole:
         """Draw half balanced strings and half unbalanced ones uniformly, in random order."""

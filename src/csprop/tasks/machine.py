@@ -8,6 +8,7 @@ from typing import Any
 
 from csprop.automata.automaton import AnyAutomaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
+from csprop.automata.names import describe_size
 from csprop.automata.walk import Oracle
 from csprop.errors import InputError
 from csprop.tasks.base import Task
@@ -80,10 +81,7 @@ class MachineTask(Task):
     def __init__(self, automaton: AnyAutomaton, name: str = "machine") -> None:
         self.automaton, self.name = automaton, name
         self.vocab, self.classes, self.words = automaton.vocab, automaton.classes, automaton.words
-        sizes = [(len(automaton), "state")]
-        sizes += [(automaton.counters, "counter")] if isinstance(automaton, CounterAutomaton) else []
-        nouns = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
-        self.description = f"a machine of {' and '.join(nouns)}"
+        self.description = f"a machine of {describe_size(len(automaton), automaton.counters)}"
         if len(self.classes) == 1:
             (only,) = self.classes
             raise InputError(f"{name}: every answer is {only!r}: there must be at least two classes")

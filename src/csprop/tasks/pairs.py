@@ -17,7 +17,7 @@ def hold_pairs(
 
     After each token the same number of tokens, drawn at random, never follows. In the training set
     these are replaced by others, from the left to the right. The held-out set keeps the sequences that
-    contain such a pair; if there are none, that is an InputError.
+    contain such a pair. Without any such sequence this raises an InputError.
     """
     check_share(task, share)
     held = draw_pairs(len(task.vocab), share, generator)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,9 +15,6 @@ from csprop.tasks.pairs import hold_pairs
 from csprop.training.config import RunConfig
 from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
-
-if TYPE_CHECKING:
-    from csprop.training.distributed import Group
 
 Batch = list[tuple[Tensor, Tensor]]
 """The tokens and labels of one step, each (B, T); in several parts if the lengths are too different."""
@@ -43,51 +39,28 @@ def split_data(task: Task, recipe: Recipe, seed: int) -> tuple[Examples, Example
     return hold_pairs(task, training, held_out, recipe.hold_pairs, generator(seed, "pairs"))
 
 
-class Batches:
-    """The batches of one epoch, or the share of each that one process of a group takes."""
+def batches_of_epoch(recipe: Recipe, seed: int, epoch: int, training: Examples) -> Iterator[Batch]:
+    """Yield the tokens and labels of each step of an epoch."""
+    training = shorten(training, recipe.longest(epoch, training.longest))
+    order = torch.randperm(len(training), generator=generator(seed, "order", epoch))
+    cuts = generator(seed, "lengths", epoch)
+    size = recipe.batch_size
+    at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
+    for several in order.split(at_once):
+        rows = training[several]
+        if len(np.unique(rows.lengths)) == 1:  # many batches are padded as fast as one
+            tokens, labels = _padded(rows, recipe, cuts)
+            yield from ([pair] for pair in zip(tokens.split(size), labels.split(size), strict=True))
+            continue
+        for batch in several.split(size):
+            yield [_padded(part, recipe, cuts) for part in training[batch].parts(MOST_PADDED)]
 
-    def __init__(self, recipe: Recipe, seed: int, group: "Group | None" = None) -> None:
-        self.recipe, self.seed, self.group = recipe, seed, group
 
-    def of_epoch(self, epoch: int, training: Examples) -> Iterator[Batch]:
-        """Yield the tokens and labels of each step of an epoch."""
-        training = shorten(training, self.recipe.longest(epoch, training.longest))
-        order = torch.randperm(len(training), generator=generator(self.seed, "order", epoch))
-        cuts = generator(self.seed, "lengths", epoch)
-        size = self.recipe.batch_size
-        at_once = size * max(1, WINDOW // (size * max(1, training.longest)))
-        for several in order.split(at_once):
-            rows = training[several]
-            if len(np.unique(rows.lengths)) == 1:  # many batches are padded as fast as one
-                tokens, labels = self._padded(rows, cuts)
-                sizes = [len(self._own_places(0, len(batch))) for batch in several.split(size)]
-                pairs = zip(tokens.split(sizes), labels.split(sizes), strict=True)
-                yield from ([pair] if len(pair[0]) else [] for pair in pairs)
-                continue
-            for batch in several.split(size):
-                parts, before = [], 0
-                for part in training[batch].parts(MOST_PADDED):
-                    parts.append(self._padded(part, cuts, before))
-                    before += len(part)
-                yield [pair for pair in parts if len(pair[0])]
-
-    def _own_places(self, begin: int, end: int) -> Tensor:
-        """Return the places of a batch, from `begin` to `end`, whose rows this process takes."""
-        places = torch.arange(begin, end)
-        if self.group is None:
-            return places
-        return places[places % self.recipe.batch_size % self.group.size == self.group.rank]
-
-    def _padded(self, rows: Examples, cuts: Generator, before: int = 0) -> tuple[Tensor, Tensor]:
-        """Return the tokens and labels of this process's rows; `before` rows of the batch precede."""
-        drawn = self.recipe.lengths == "drawn"
-        lots = torch.rand(len(rows), rows.longest, generator=cuts) if drawn else None
-        if self.group is not None:
-            own = self._own_places(before, before + len(rows)) - before
-            rows = rows[own]
-            lots = None if lots is None else lots[own, : rows.longest]
-        steps = rows.padded()
-        return steps.tokens, supervised(steps, self.recipe, lots) if len(rows) else steps.labels
+def _padded(rows: Examples, recipe: Recipe, cuts: Generator) -> tuple[Tensor, Tensor]:
+    drawn = recipe.lengths == "drawn"
+    lots = torch.rand(len(rows), rows.longest, generator=cuts) if drawn else None
+    steps = rows.padded()
+    return steps.tokens, supervised(steps, recipe, lots)
 
 
 def shorten(examples: Examples, longest: int) -> Examples:
@@ -104,7 +77,7 @@ def shorten(examples: Examples, longest: int) -> Examples:
     return replace(examples, flat_answers=answers, lengths=lengths)[labelled]
 
 
-def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None) -> Tensor:
+def supervised(batch: Steps, recipe: Recipe, lots: Tensor | None = None) -> Tensor:
     """Return the labels to learn from, (B, T); all others are UNLABELLED.
 
     The model is causal, so learning from a prefix means learning from the steps up to its end. With

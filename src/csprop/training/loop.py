@@ -9,23 +9,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from csprop.data.examples import UNLABELLED, Examples
+from csprop.data.examples import Examples
 from csprop.errors import Diverged, InputError
 from csprop.nn.model import CSP
-from csprop.ops.native.step import matches, take
+from csprop.ops.native.step import Descent, matches, take
 from csprop.progress import Epoch
-from csprop.training.batches import Batch, Batches
+from csprop.training.batches import Batch, batches_of_epoch
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
-from csprop.training.steps import Adam, KernelStep, TorchStep, choose_step, descend, not_finite
-
-if TYPE_CHECKING:
-    from csprop.training.distributed import Group
+from csprop.training.steps import Adam, descend, kernel_step, not_finite, set_gradients
 
 
 class Trainer:
@@ -46,8 +43,7 @@ class Trainer:
         self.streak = 0  # consecutive epochs at the target
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
-        self.step: TorchStep | KernelStep | None = None
-        self.group: Group | None = None  # the processes that share the rows of every batch
+        self.step: Descent | None = None  # of the compiled kernel, if it knows the model
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"step": None}  # it points into memory; the next epoch makes another
@@ -78,12 +74,11 @@ class Trainer:
         if self.recipe.schedule == "cosine":
             for group in self.optimizer.param_groups:
                 group["lr"] = self.recipe.cosine_lr(self.epoch + 1)
-        self.step = choose_step(self.model, self.optimizer, self.recipe, alone=self.group is None)
+        self.step = kernel_step(self.model, self.optimizer, self.recipe)
 
     def batches(self) -> Iterator[Batch]:
         """Yield the tokens and labels of each step of the next epoch."""
-        batches = Batches(self.recipe, self.seed, self.group)
-        return batches.of_epoch(self.epoch + 1, self.training)
+        return batches_of_epoch(self.recipe, self.seed, self.epoch + 1, self.training)
 
     @property
     def clip_norm(self) -> float:
@@ -91,24 +86,11 @@ class Trainer:
         clips = self.epoch + 1 >= self.recipe.clip_from_epoch
         return self.recipe.clip_norm if clips else math.inf
 
-    def take_step(self, batch: Batch) -> tuple[float, float]:
-        """Take a step on a batch; return the loss, and the norm of the gradients before clipping."""
-        assert self.step is not None
-        value, parameters = self.step.set_gradients(batch), list(self.model.parameters())
-        if self.group is not None:
-            labelled = sum(int((labels != UNLABELLED).sum()) for _, labels in batch)
-            value = self.group.average(parameters, value, labelled)
-        return value, descend(self.optimizer, parameters, self.clip_norm, value)
-
     def end_epoch(self, total: float, rows: int, grad_norm: float, started: float) -> Epoch | Diverged:
         """Evaluate on the held-out set, update the learning rate, and return the epoch's metrics."""
-        if self.group is not None:
-            sums = torch.tensor([total, rows], dtype=torch.float64)
-            total, rows = self.group.total(sums).tolist()
-            self.follow(self.group)  # other processors may round in other ways
         lr = self.optimizer.param_groups[0]["lr"]
         self.model.eval()
-        held_out = score(self.model, self.held_out, self.group)
+        held_out = score(self.model, self.held_out)
         if not math.isfinite(held_out.loss):
             steps = -(-len(self.training) // self.recipe.batch_size)
             return self.diverged(steps, f"the held-out loss is {held_out.loss}")
@@ -126,8 +108,6 @@ class Trainer:
             "lr": lr,
             "seconds": round(time.perf_counter() - started, 3),
         }
-        if self.group is not None:
-            row = self.group.of_first(row)  # which has other seconds
         self._keep_best(row)
         return row
 
@@ -179,12 +159,6 @@ class Trainer:
             "scheduler": self.scheduler.state_dict(),
         }
         return tensors, values
-
-    def follow(self, group: "Group") -> None:
-        """Take the state of the first process of a group, with which to share every batch."""
-        self.group, state = group, group.of_first(self.state())
-        if group.rank:
-            self.restore(*state)
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Return to a state that `state` described."""
@@ -238,9 +212,9 @@ def take_steps(
     Each has a loss and the norm of its gradients, or an error if one was not finite.
     """
     steps = [
-        (each.step.descent, batch, each.clip_norm)
+        (each.step, batch, each.clip_norm)
         for each, batch in zip(trainers, batches, strict=True)
-        if isinstance(each.step, KernelStep) and not each.group
+        if each.step is not None
     ]
     if len(steps) == len(trainers):
         return [
@@ -250,7 +224,10 @@ def take_steps(
     outcomes: list[tuple[float, float] | FloatingPointError] = []
     for trainer, batch in zip(trainers, batches, strict=True):
         try:
-            outcomes.append(trainer.take_step(batch))
+            value = set_gradients(trainer.model, batch, trainer.recipe)
+            parameters = list(trainer.model.parameters())
+            norm = descend(trainer.optimizer, parameters, trainer.clip_norm, value)
+            outcomes.append((value, norm))
         except FloatingPointError as error:
             outcomes.append(error)
     return outcomes

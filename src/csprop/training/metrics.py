@@ -15,6 +15,8 @@ from csprop.errors import InputError
 from csprop.nn.kernel import every_score, row_scores
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
+from csprop.training.labelled import Labelled
+from csprop.training.pruned import Pruned, is_rotor
 from csprop.training.scores import (
     EVALUATION,
     MOST_INPUTS,
@@ -33,17 +35,14 @@ from csprop.training.stored import Trained
 
 if TYPE_CHECKING:
     from csprop.progress import Epoch
-    from csprop.training.distributed import Group
     from csprop.training.loop import Trainer
 
 WINDOW = 1 << 15
 """Tokens in one forward pass: bounds the memory at any length."""
 
 
-def score(model: nn.Module, examples: Examples, group: "Group | None" = None) -> Score:
-    """Return the score of a model on the answers of some examples, which processes may share."""
-    if group is not None:
-        return _shared(model, examples, group)
+def score(model: nn.Module, examples: Examples) -> Score:
+    """Return the score of a model on the answers of some examples."""
     answers = [batch.labels[batch.answers] for batch in examples.windows(WINDOW)]
     if not answers:
         raise InputError("there are no examples to score: give at least one")
@@ -55,15 +54,6 @@ def score(model: nn.Module, examples: Examples, group: "Group | None" = None) ->
         logits[end : end + len(scores)] = scores
         end += len(scores)
     return _score(logits, labels)
-
-
-def _shared(model: Any, examples: Examples, group: "Group") -> Score:
-    def own() -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        yield np.empty((0, model.config.num_classes)), np.empty(0, np.int64)  # there may be no other
-        for batch in group.own(examples).windows(WINDOW):
-            yield _answers(model, batch).double().numpy(), batch.labels[batch.answers].numpy()
-
-    return scored(own(), lambda sums: group.total(torch.from_numpy(sums)).numpy())
 
 
 def exhaustive(model: nn.Module, task: Task, length: int, *, positions: bool = False) -> Score:
@@ -114,6 +104,7 @@ def finish(
     trainer.model.load_state_dict(trainer.best_weights)
     trainer.model.eval()
     trainer.model.zero_grad()  # the gradients of the last step are of no further use
+    _settle(trainer)
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
     early = trainer.epoch < recipe.epochs
@@ -135,6 +126,16 @@ def finish(
         exhaustive=None if every is None else Exhaustive(**asdict(every), length=recipe.length),
     )
     return Trained(trainer.model, task, config, metrics, result, training=trainer.training)
+
+
+@torch.no_grad()
+def _settle(trainer: "Trainer") -> None:
+    """Round the angles of a rotor that reached its target, and drop what its answers do not need."""
+    model, best = trainer.model, trainer.best["accuracy"]
+    if best >= trainer.target and is_rotor(model) and list(model.buffers()):
+        simple = Pruned.whole(model).simplify(Labelled.of(trainer.training, trainer.recipe)).model
+        if score(simple, trainer.held_out).accuracy >= best:
+            model.load_state_dict(simple.state_dict())
 
 
 def _judge(trainer: "Trainer", task: Task) -> tuple[Majority, bool]:

@@ -135,7 +135,8 @@ def rotor(task: Needs) -> Preset:
     if not task.finite:
         adding = Paper(rotate="none", decay="unit", gate="per_channel", h0="learned")
         return Preset(model=Architecture(width=32, depth=2, cell=adding), recipe=recipe)
-    turning = Rotor(order=task.order, recall=task.depth > 1)  # no layer above a lone one recalls
+    parts, recall = 64 if task.order == 2 else 0, task.depth > 1  # no layer above a lone one recalls
+    turning = Rotor(order=task.order, recall=recall, parts=parts)
     width = 64 // task.order  # the same number of reals for every order
     model = Architecture(width=width, depth=task.depth, cell=turning, decoder="linear")
     return Preset(model=model, recipe=recipe)

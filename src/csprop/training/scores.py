@@ -1,7 +1,7 @@
 """The scores of a model, the number of sequences to measure them on, and the result of a run."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from statistics import NormalDist
 from typing import Any, Literal
@@ -92,16 +92,8 @@ def make_score(hits: NDArray[np.int64], mentions: NDArray[np.int64], loss: float
     return Score(right / count, float(f1), count - right, count, loss)
 
 
-def scored(
-    parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]],
-    everywhere: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,
-) -> Score:
-    """Return the score of a model.
-
-    Args:
-        parts: its scores (N, classes), and the right classes (N,).
-        everywhere: adds the sums of other processes, which have other parts.
-    """
+def scored(parts: Iterable[tuple[NDArray[np.float64], NDArray[np.int64]]]) -> Score:
+    """Return the score of a model from parts: its scores (N, classes), and the right classes (N,)."""
     hits = mentions = np.zeros(0, np.int64)  # by class
     loss = 0.0
     for logits, labels in parts:
@@ -113,9 +105,7 @@ def scored(
         largest = logits.max(axis=1)
         total = np.log(np.exp(logits - largest[:, None]).sum(axis=1)) + largest
         loss += float((total - logits[np.arange(len(labels)), labels]).sum())
-    sums = everywhere(np.concatenate([hits, mentions, [loss]], dtype=np.float64))
-    hits, mentions = sums[:-1].astype(np.int64).reshape(2, -1)
-    return make_score(hits, mentions, float(sums[-1]) / max(1, int(mentions.sum()) // 2))
+    return make_score(hits, mentions, loss / max(1, int(mentions.sum()) // 2))
 
 
 # The result of a run, as result.json stores it.

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-import csprop
 from csprop import files
 from csprop.errors import Diverged, InputError
 from csprop.nn.kernel import why_not
@@ -48,9 +47,6 @@ from csprop.training.seeding import generator
 from csprop.training.stored import Trained, within
 from csprop.training.workers import keep_freed_memory
 
-if TYPE_CHECKING:
-    from csprop.training.distributed import Group
-
 MOST_TOKENS = 1 << 16
 """Largest number of tokens in one step of models that are trained together; bounds the memory."""
 
@@ -62,26 +58,21 @@ def execute(
     resume: bool = False,
     on_epoch: Callable[[dict[int, Epoch]], None] = lambda rows: None,
     every_input: bool = True,
-    group: "Group | None" = None,
 ) -> list[Trained | Diverged]:
     """Train models whose configurations differ only in their seed, in directories or in memory.
 
     With `every_input`, every input of the trained length is tested in the end, if there are at most
-    2^20. The processes of a group train the models together.
+    2^20.
 
     Returns:
         For each configuration the trained model, or the reason why it diverged.
     """
     keep_freed_memory()
     with ExitStack() as stack:
-        with nullcontext() if group is None else group.agreed():
-            sessions = []
-            for config, out in zip(configs, outs, strict=True):
-                sessions.append(session := _Session(task, config, out, group))
-                stack.enter_context(session.writing(resume))
-        if group is not None:
-            for session in sessions:
-                session.join(group)
+        sessions = []
+        for config, out in zip(configs, outs, strict=True):
+            sessions.append(session := _Session(task, config, out))
+            stack.enter_context(session.writing(resume))
         for alike in _groups(sessions):
             with use_environment(alike[0].environment):
                 _train(alike, on_epoch)
@@ -93,9 +84,7 @@ def execute(
 class _Session:
     """A run in training, in memory or in its directory."""
 
-    def __init__(
-        self, task: Task, config: RunConfig, out: str | Path | None, group: "Group | None"
-    ) -> None:
+    def __init__(self, task: Task, config: RunConfig, out: str | Path | None) -> None:
         self.folder = None if out is None else RunFolder(out)
         self.task = task if self.folder is None else within(task, self.folder.path)
         training, held_out = training_data(self.task, config)
@@ -105,7 +94,7 @@ class _Session:
         self.config = replace(config, task=self.task.describe(), recipe=recipe)
         model = CSP(self.config.model, generator(config.seed, "weights"))
         self.trainer = Trainer(model, training, held_out, recipe, config.seed)
-        self.environment = environment() | ({} if group is None else {"processes": group.size})
+        self.environment = environment()
         self.metrics: list[Epoch] = []
         self.outcome: Trained | Diverged | None = None
 
@@ -145,20 +134,6 @@ class _Session:
         if self.going:
             folder.remove(CERTIFICATE, LOCKED, RESULT, DIAGNOSIS)  # the weights will change
 
-    def join(self, group: "Group") -> None:
-        """Begin where the first process of a group begins, and share every batch with all of them."""
-        task = self.config.task  # where a file lies is each machine's own affair
-        shown = {"task": task.get("sha256", task), "csprop": csprop.__version__}
-        same = asdict(self.config) | shown
-        with group.agreed():
-            if same != group.of_first(same):
-                raise InputError(
-                    "its options, its data file or its csprop are not those of process 0: "
-                    "start the same command with the same file on every machine"
-                )
-        self.environment = group.of_first(self.environment)
-        self.trainer.follow(group)
-
     def commit(self, row: Epoch | Diverged) -> None:
         """Save a completed epoch, or the reason why training diverged."""
         if isinstance(row, Diverged):
@@ -174,11 +149,10 @@ class _Session:
         if self.outcome is not None:
             return
         metrics = self.folder.read_metrics() if self.folder else self.metrics
-        if self.trainer.group is not None:
-            metrics = self.trainer.group.of_first(metrics)
         self.outcome = run = finish(self.trainer, self.task, self.config, metrics, every_input)
         run.environment, run.torch_because = self.environment, why_not(self.trainer.model)
         if self.folder and run.result is not None:
+            self.folder.write(WEIGHTS, save(run.model.state_dict()))  # angles may be whole now
             self.folder.write_json(RESULT, run.result.to_json())
             run.path = self.folder.path
 

@@ -11,8 +11,7 @@ from torch.optim import Optimizer
 
 from csprop.data.examples import UNLABELLED
 from csprop.nn.kernel import describe_model, why_not
-from csprop.ops.native.model import Model
-from csprop.ops.native.step import Descent, Loss, foreign, take
+from csprop.ops.native.step import Descent, Loss, foreign
 from csprop.training.batches import Batch
 from csprop.training.presets import Recipe
 
@@ -74,49 +73,24 @@ def descend(
     return norm.item()
 
 
-class TorchStep:
-    """Steps of torch operations, for any model and any optimiser."""
-
-    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
-        self.model, self.recipe = model, recipe
-
-    def set_gradients(self, batch: Batch) -> float:
-        """Set the gradients of a batch on the parameters, and return its loss."""
-        self.model.zero_grad()
-        counts = [int((labels != UNLABELLED).sum()) for _, labels in batch]
-        total = 0.0
-        for (tokens, labels), count in zip(batch, counts, strict=True):
-            value = loss(self.model(tokens), labels, self.recipe) * (count / sum(counts))
-            value.backward()
-            total += value.item()
-        return total
+def set_gradients(model: nn.Module, batch: Batch, recipe: Recipe) -> float:
+    """Set the gradients of a batch on the parameters by torch operations, and return its loss."""
+    model.zero_grad()
+    counts = [int((labels != UNLABELLED).sum()) for _, labels in batch]
+    total = 0.0
+    for (tokens, labels), count in zip(batch, counts, strict=True):
+        value = loss(model(tokens), labels, recipe) * (count / sum(counts))
+        value.backward()
+        total += value.item()
+    return total
 
 
-class KernelStep:
-    """Steps of the compiled kernel, which computes gradients and moves the weights in one call."""
-
-    def __init__(self, model: Model, optimizer: optim.Adam, recipe: Recipe) -> None:
-        focal = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
-        self.descent = Descent(model, optimizer, focal)
-
-    def set_gradients(self, batch: Batch) -> float:
-        """Set the gradients of a batch, and return its loss; the learning rate must be 0."""
-        if batch:
-            return take([(self.descent, batch, math.inf)])[0].loss
-        self.descent.gradient.zero_()
-        return 0.0
-
-
-def choose_step(
-    model: nn.Module, optimizer: Optimizer, recipe: Recipe, alone: bool
-) -> TorchStep | KernelStep:
-    """Return the kernel's step if it knows this model and this optimiser, else torch's.
-
-    Unless the process is `alone`, gradients of several are added up before the optimiser moves.
-    """
-    if not why_not(model):
-        layout = describe_model(model)  # pyright: ignore[reportArgumentType]
-        if not foreign(layout, optimizer):
-            own: Any = optimizer if alone else Adam(model.parameters(), lr=0.0)
-            return KernelStep(layout, own, recipe)
-    return TorchStep(model, recipe)
+def kernel_step(model: nn.Module, optimizer: Optimizer, recipe: Recipe) -> Descent | None:
+    """Return the step of the compiled kernel; None if it does not know the model or the optimiser."""
+    if why_not(model):
+        return None
+    layout = describe_model(model)  # pyright: ignore[reportArgumentType]
+    if foreign(layout, optimizer):
+        return None
+    focal = Loss(recipe.loss == "focal", recipe.focal_gamma, recipe.focal_alpha)
+    return Descent(layout, optimizer, focal)  # pyright: ignore[reportArgumentType]

@@ -44,6 +44,8 @@ class Trained:
     """The machine and software of the training: versions, CPU, threads, backend."""
     torch_because: str = ""
     """The reason why its last steps were torch operations; empty if the kernel took them."""
+    no_proof: str = ""
+    """The reason why training ended without a proof, if it looked for one and has no certificate."""
     training: Examples | None = field(default=None, repr=False)
     """The training set, if it is at hand; None for a run that was loaded."""
 

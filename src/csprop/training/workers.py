@@ -91,12 +91,3 @@ def keep_freed_memory() -> bool:
         mallopt, trim_threshold, mmap_threshold = ctypes.CDLL(None).mallopt, -1, -3
         return bool(mallopt(trim_threshold, 1 << 29) and mallopt(mmap_threshold, 1 << 25))
     return False
-
-
-def check_torchrun() -> None:
-    """Raise an InputError unless torchrun has started this process."""
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
-        raise InputError(
-            "distributed training needs processes that torchrun starts: write torchrun "
-            "--nproc-per-node 2 -m csprop train … --distributed, or torchrun --nproc-per-node 2 SCRIPT"
-        )

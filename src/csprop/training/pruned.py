@@ -1,0 +1,156 @@
+"""Models without the channels that their answers do not need; the angles of rotors, rounded.
+
+A channel that is not needed turns by arbitrary angles, so its states never form a finite set. A pruned
+channel stays at its initial value: its angles are 0 and its gate is open.
+"""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard, cast
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from csprop.cells.block import polar
+from csprop.cells.rotor import RotorBlock
+from csprop.nn.model import CSP
+from csprop.ops.scan import turn
+from csprop.training.labelled import Judgement, Labelled
+
+Mask = Bool[Tensor, "L D"]  # the channels in use
+PRUNING_ROWS, GLANCE_ROWS = 1024, 256
+OPEN = 40.0  # σ(40) is 1 in float32 and in float64
+
+
+def is_rotor(model: object) -> TypeGuard[CSP]:
+    """Return True if every layer rotates its state, with an angle and a gate for each channel."""
+    return isinstance(model, CSP) and all(type(block) is RotorBlock for block in model.layers)
+
+
+@torch.no_grad()
+def follow(model: Any, kept: Mask, tokens: Int64[Tensor, "N T"]) -> Float[Tensor, "N T C"]:
+    """Return the scores after every token; channels that are not kept stay at their initial value."""
+    start = model.initial_state()[0]
+    state, scores = start.expand(len(tokens), *start.shape), []
+    for column in tokens.unbind(1):
+        state, said = model.step(
+            state, column, lambda layer, h: torch.where(kept[layer], h, start[layer])
+        )
+        scores.append(said)
+    return torch.stack(scores, dim=1)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A model, and its channels in use."""
+
+    model: Any
+    kept: Mask
+
+    @classmethod
+    def whole(cls, model: Any) -> "Pruned":
+        """Return a model with all of its channels."""
+        layers, _, width = model.initial_state()[0].shape
+        return cls(model, torch.ones(layers, width, dtype=torch.bool))
+
+    def __str__(self) -> str:
+        return f"{int(self.kept.sum())} channels"
+
+    @torch.no_grad()
+    def freeze(self) -> None:
+        """Change the rotor: hold the other channels at their initial value."""
+        for block, mine in zip(self.model.blocks, self.kept, strict=True):
+            for rows in (block.angle.weight, block.angle.bias):
+                rows.unflatten(0, (-1, len(mine)))[:, ~mine] = 0
+            block.gate.weight[~mine] = 0
+            block.gate.bias[~mine] = OPEN
+
+    @torch.no_grad()
+    def judge(self, examples: Labelled) -> Judgement:
+        """Compare the scores after every token with the labels."""
+        if not is_rotor(self.model):
+            return examples.judge(follow(self.model, self.kept, examples.tokens))
+        frozen = replace(self, model=copy.deepcopy(self.model))
+        frozen.freeze()
+        return examples.judge(frozen.model(examples.tokens))
+
+    def prune(self, examples: Labelled) -> "Pruned":
+        """Drop whole layers, then single channels, the least needed first.
+
+        There may be no more errors, and the correct scores must keep a fraction of their margin.
+        """
+        rows = examples.first(PRUNING_ROWS)
+        few, now = rows.first(GLANCE_ROWS), self
+        layers = torch.arange(len(self.kept))[:, None]
+        before = self.judge(few), self.judge(rows)
+        for mask in [*((layers == each).expand_as(self.kept) for each in layers), *self._by_need(rows)]:
+            fewer = replace(now, kept=now.kept & ~mask)
+            if not torch.equal(fewer.kept, now.kept) and not any(
+                fewer.judge(each).worse_than(old) for each, old in zip((few, rows), before, strict=True)
+            ):
+                now = fewer
+        return now
+
+    def simplify(self, examples: Labelled) -> "Pruned":
+        """Return the model without what the answers do not need; a rotor may have whole angles then."""
+        simple = self.prune(examples)
+        if is_rotor(simple.model):
+            simple = replace(simple, model=copy.deepcopy(simple.model))
+            simple.freeze()
+            simple = simple.anchor(examples)
+            simple.round_angles(examples.first(PRUNING_ROWS))
+        return simple
+
+    @torch.no_grad()
+    def anchor(self, examples: Labelled) -> "Pruned":
+        """Choose a token that turns nothing, if the answers allow it: of a lone layer of order 2.
+
+        Where all rows have one length, every token may turn a channel by the same angle more, if h_0
+        is turned back by the sum.
+        """
+        if not is_rotor(self.model) or (self.model.config.order, len(self.kept)) != (2, 1):
+            return self
+        block, others = cast(RotorBlock, self.model.layers[0]), []
+        for angles in block.theta(self.model.rows[:, None])[:, 0]:
+            others.append(replace(self, model=copy.deepcopy(self.model)))
+            other = cast(RotorBlock, others[-1].model.layers[0])
+            other.angle.bias.sub_(angles)
+            back = polar(torch.ones_like(angles), angles * examples.tokens.shape[1])
+            other.h0.copy_(turn(back, block.start))
+        return min([*others, self], key=lambda each: each.judge(examples.first(PRUNING_ROWS)).misses)
+
+    def round_angles(self, examples: Labelled) -> None:
+        """Round the angles of each channel to whole multiples of 2π/k, k as small as can be.
+
+        One k for all channels comes first: alone, a channel may do with a wrong one.
+        """
+        before = self.judge(examples)
+        for each, kept in zip(self.model.blocks, self.kept, strict=True):
+            block, k = cast(RotorBlock, each), 0
+            for channels in () if block.parts is None else (kept, *_channels(kept)):
+                for k in (*range(1, block.cell.parts + 1), 0):
+                    block.get_buffer("parts")[channels] = k
+                    if not self.judge(examples).worse_than(before):
+                        break
+                if k and channels is kept:
+                    break
+
+    def thin(self, examples: Labelled) -> "Pruned":
+        """Drop the least needed third of the channels, whatever it does to the answers."""
+        kept, order = self.kept, self._by_need(examples)
+        for one in order[: -(-len(order) // 3)]:
+            kept = kept & ~one
+        return replace(self, model=copy.deepcopy(self.model), kept=kept)
+
+    def _by_need(self, examples: Labelled) -> list[Mask]:
+        """Return the channels in use, each as a mask, sorted by the loss without it."""
+        glance, each = examples.first(GLANCE_ROWS), _channels(self.kept)
+        losses = [replace(self, kept=self.kept & ~one).judge(glance).loss for one in each]
+        return [each[i] for i in sorted(range(len(each)), key=losses.__getitem__)]
+
+
+def _channels(used: Mask) -> list[Mask]:
+    """Return each channel in use as a mask."""
+    each = torch.eye(used.numel(), dtype=torch.bool).view(-1, *used.shape)
+    return list(each[used.flatten()])
