@@ -8,6 +8,7 @@ import pytest
 
 import csprop
 from csprop import progress
+from csprop.automata.walk import Walk
 
 SMALL: dict[str, Any] = {"samples": 2000, "length": 8, "epochs": 3}
 
@@ -42,6 +43,14 @@ def do_all(progress: bool = True) -> tuple[list[Any], list[str]]:
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert lines
     return rows, lines
+
+
+def test_work_ends_when_its_time_is_over() -> None:
+    endless = Walk(0)
+    with pytest.raises(progress.OutOfTime), progress.time_limit(0.01):
+        endless.run(lambda states: [[(0, states[0] + 1)]], most=None)
+    assert len(endless.order) > 1  # it had begun
+    progress.check_time()  # there is no limit any more
 
 
 def test_a_script_is_quiet_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:

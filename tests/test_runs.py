@@ -28,7 +28,7 @@ OPTIONS: dict[str, Any] = {"epochs": 8, "samples": 1000, "width": 8, "hold": 0}
 
 @pytest.fixture(scope="module")
 def trained() -> csprop.Run:
-    return csprop.train("flip-flop", **OPTIONS)
+    return csprop.train("flip-flop", as_trained=True, **OPTIONS)
 
 
 @pytest.fixture
@@ -53,6 +53,30 @@ def test_a_run_in_memory_knows_its_proof_and_takes_it_along(
     assert len(run.automaton) == 2
     run.save_pretrained(tmp_path / "run")
     check_saved(run, tmp_path / "run")
+
+
+def test_training_in_memory_ends_in_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = csprop.train("flip-flop", **OPTIONS)
+    assert run.proven
+    assert run.verdict == "proven for all lengths, 2 states"
+    assert run.answering() is run.locked is not None
+    sentence = "its states cannot be told apart"
+    monkeypatch.setattr("csprop.runs.run.certify", mock.Mock(side_effect=InputError(sentence)))
+    run = csprop.train("flip-flop", **OPTIONS)  # a task of one's own may be malformed for the prover
+    assert (run.proven, run.verdict) == (False, sentence)
+    assert run.predict(["01."]) == ["1"]
+
+
+@pytest.mark.parametrize(("options", "right"), [({"preset": "paper"}, True), ({"epochs": 1}, False)])
+def test_training_looks_for_a_proof_only_where_there_may_be_one(
+    options: dict[str, Any], right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The printed model cannot be locked, however right it is; the other one has not learned."""
+    monkeypatch.delattr(csprop.Run, "certify")
+    options = OPTIONS | {"lr": 0.01 if right else 1e-5} | options
+    run = csprop.train("flip-flop", **options)
+    assert run.result is not None
+    assert (run.result.accuracy == 1, run.verdict) == (right, "")
 
 
 def check_saved(source: csprop.Run, path: Path) -> None:

@@ -4,16 +4,12 @@ They have no script and fetch nothing. Text has the colour of the page around it
 are SVG within an `img`: their styles stay inside, and notebooks that are not trusted show them.
 """
 
-import math
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-MOST_POINTS = 200  # of one curve
-WIDE, HIGH, TOP = 230, 74, 20
-"""A curve in pixels, and the room for its title."""
 # Not too light for a white page, and not too dark for a black one.
-GREY, GOOD, BAD, BLUE, ORANGE = "#7d7d7d", "#2c9a55", "#d8504a", "#2f86c5", "#d1741c"
+GREY, GOOD, BAD = "#7d7d7d", "#2c9a55", "#d8504a"
 
 
 def card(title: str, *parts: str, proven: bool | None = None) -> str:
@@ -68,33 +64,3 @@ def picture(svg: bytes, meaning: str) -> str:
         f'<img alt="{escape(meaning)}" src="data:image/svg+xml;base64,{data}" '
         'style="max-width:100%;height:auto;border-radius:6px;margin:4px 12px 4px 0"/>'
     )
-
-
-def curve(
-    title: str, values: Sequence[float], colour: str, span: tuple[float, float] | None = None
-) -> str:
-    """Return a small chart of values by epoch; without `span`, its range, the scale is logarithmic."""
-    shown = [(epoch, value) for epoch, value in enumerate(values) if math.isfinite(value)]
-    if len(shown) > MOST_POINTS:
-        shown = shown[:: len(shown) // MOST_POINTS + 1] + shown[-1:]
-    heights = [value if span else math.log(max(value, 1e-12)) for _, value in shown]
-    low, high = span or (min(heights, default=0.0), max(heights, default=1.0))
-    room, last = high - low or 1.0, max(len(values) - 1, 1)
-    points = " ".join(
-        f"{4 + (WIDE - 8) * epoch / last:.1f},{TOP + 4 + (HIGH - 8) * (high - height) / room:.1f}"
-        for (epoch, _), height in zip(shown, heights, strict=True)
-    )
-    x, _, y = points.rpartition(" ")[2].partition(",")
-    text = f'font-family="sans-serif" font-size="11" fill="{GREY}"'
-    epochs = f"{len(values):,} epoch{'' if len(values) == 1 else 's'}"
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE}" height="{TOP + HIGH + 16}">'
-        f'<text x="2" y="13" {text}>{escape(title)}</text>'
-        f'<text x="{WIDE - 2}" y="{TOP + HIGH + 13}" text-anchor="end" {text}>{epochs}</text>'
-        f'<rect x="0.5" y="{TOP + 0.5}" width="{WIDE - 1}" height="{HIGH - 1}" fill="none" '
-        f'stroke="{GREY}" stroke-opacity="0.5"/>'
-        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
-        + (f'<circle cx="{x}" cy="{y}" r="2.6" fill="{colour}"/>' if shown else "")
-        + "</svg>"
-    )
-    return picture(svg.encode(), f"{title}, {epochs}")

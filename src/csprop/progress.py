@@ -1,15 +1,40 @@
-"""A bar that shows how far something is: in a notebook or on a terminal, and nowhere else."""
+"""A bar that shows how far something is, in a notebook or on a terminal; and a limit of its time."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from time import monotonic
+from contextvars import ContextVar
+from time import monotonic, thread_time
 from typing import Any
 
 A_SECOND = 8
 """The largest number of times per second that a bar in a notebook is redrawn."""
 Epoch = dict[str, Any]
 """One row of metrics.jsonl."""
+_end: ContextVar[float | None] = ContextVar("end", default=None)
+
+
+class OutOfTime(Exception):
+    """Work took longer than its time limit."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End work with `OutOfTime` when it calls `check_time` after so many seconds.
+
+    The processor time of this thread counts, so the other work of a machine does not decide the result.
+    """
+    before = _end.set(thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(before)
+
+
+def check_time() -> None:
+    """Raise `OutOfTime` if a limit is set and its time is over."""
+    if (end := _end.get()) is not None and thread_time() > end:
+        raise OutOfTime
 
 
 def summary(row: Epoch) -> str:

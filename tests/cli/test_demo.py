@@ -78,16 +78,15 @@ def test_the_table_shows_the_numbers(told: Told) -> None:
 
 
 @pytest.mark.slow
-def test_csprop_learns_drifts_and_is_right_once_it_is_locked(told: Told) -> None:
+def test_csprop_is_right_as_trained_where_others_drift(told: Told) -> None:
     """What the demo is for. The words follow the numbers; here the numbers are those hoped for."""
     assert told.code == 0
-    longest = str(LENGTHS[-1])
     for found in told.numbers["tasks"].values():
         assert {found["accuracy"][name]["16"] for name in (TRAINED, LOCKED, LSTM)} == {1}
+        assert set(found["accuracy"][TRAINED].values()) == {1}
         assert set(found["accuracy"][LOCKED].values()) == {1}
-    assert told.numbers["tasks"]["parity"]["accuracy"][TRAINED][longest] < 0.9
     said = " ".join(told.words.split())
-    assert "Right at 16 tokens and not at 65,536 are: csprop, trained (parity, mod3)" in said
+    assert "Right at 16 tokens and not at 65,536 are: LSTM (parenthesis); printed model (parity" in said
 
 
 @pytest.mark.slow
@@ -143,7 +142,7 @@ def test_the_commands_at_the_end_work(told: Told, shell: Shell) -> None:
     commands = re.findall(r"^   csprop (.*)$", told.words.split("Try next:")[1], re.MULTILINE)
     assert commands == [
         f"explore {told.out / 'parity'}",
-        "train group-A5 && csprop certify runs/group-A5",
+        "train group-A5",
         "learn YOUR-FILE.jsonl",
     ]
     assert Path(shell(*commands[0].split(), "--no-open").out.strip()).exists()

@@ -14,9 +14,10 @@ from csprop.automata.export import FORMATS
 from csprop.automata.machine import Machine
 from csprop.cli.main import main
 from csprop.proof.locked_counter import LockedCounter
+from csprop.runs import training
 from csprop.runs.machines import from_machine
 from csprop.runs.run import Run
-from csprop.training.checkpoint import RunFolder
+from csprop.training.checkpoint import CERTIFICATE, LOCKED, RunFolder
 from tests.automata.test_export import programs, says
 from tests.cli.conftest import Shell, strings
 
@@ -30,7 +31,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certified run that can be resumed: flip-flop, which small models lock on at once."""
     out = tmp_path_factory.mktemp("runs") / "flip"
     assert main(["train", "flip-flop", *TRAINING, "--out", str(out)]) == 0
-    assert main(["certify", str(out)]) == 0
     return out
 
 
@@ -46,6 +46,47 @@ def plain(certified: Path) -> Path:
     for name in ("certificate.json", "locked.safetensors"):
         (certified / name).unlink()
     return certified
+
+
+def test_training_ends_in_the_proof_that_certify_finds(original: Path, shell: Shell) -> None:
+    said = shell("train", "flip-flop", *TRAINING, "--out", "run", "--as-trained")
+    assert "not tried │" in said.out
+    assert "proven for" not in said.err
+    files = [CERTIFICATE, LOCKED, "model.safetensors", "config.json"]
+    assert [Path("run", name).exists() for name in files] == [False, False, True, True]
+    shell("certify", "run")
+    for name in files:
+        assert Path("run", name).read_bytes() == (original / name).read_bytes(), name
+
+
+def test_a_run_that_is_resumed_is_proven_once(plain: Path, shell: Shell) -> None:
+    resume = ["train", "--resume", "--out", plain]
+    (plain / LOCKED).write_bytes(b"left by a proof that was killed")
+    found = shell.json(*resume)
+    assert (found["proven"], found["verdict"]) == (True, "proven for all lengths, 2 states")
+    shell("certify", plain, "--check")
+    shell.monkeypatch.delattr(Run, "certify")  # from here on nobody looks for a proof
+    said = shell(*resume)
+    assert said.err.endswith("\nflip-flop seed 0: proven for all lengths, 2 states\n")
+    assert "yes │" in said.out
+    (plain / CERTIFICATE).write_text("{}")  # a certificate that does not hold stays
+    said = shell(*resume)
+    assert f"seed 0: {plain}/certificate.json: does not hold: " in said.err
+    assert "no │" in said.out
+    assert (plain / CERTIFICATE).read_text() == "{}"
+
+
+def test_a_proof_that_takes_too_long_is_left_to_certify(plain: Path, shell: Shell) -> None:
+    shell.monkeypatch.setattr(training, "PROOF_SECONDS", 0.0)
+    said = shell("train", "--resume", "--out", plain)
+    sentence = f"no proof within 0 seconds; `csprop certify {plain}` looks without a limit of time"
+    assert f"flip-flop seed 0: {sentence}" in said.err
+    assert "no │" in said.out
+    assert not any((plain / name).exists() for name in (CERTIFICATE, LOCKED))
+    found = shell.json("train", "--resume", "--out", plain)
+    assert (found["proven"], found["verdict"]) == (False, "no proof within 0 seconds")
+    assert "the locked model answers" not in shell("predict", plain, typed="01.\n").err
+    shell("certify", plain)  # has no limit
 
 
 def test_certify_says_and_writes_what_it_proved(plain: Path, shell: Shell) -> None:
@@ -146,7 +187,10 @@ def test_what_training_did_not_teach_is_exit_1(task: str, next_steps: list[str],
 
 def test_a_router_that_saw_too_little_is_told_to_see_more(shell: Shell) -> None:
     # Of length 4, only 1010 is not in Tomita 7.
-    shell("train", "tomita-7", "--length", 4, "--samples", 400, "--out", "run")
+    said = shell("train", "tomita-7", "--length", 4, "--samples", 400, "--out", "run")
+    assert "tomita-7 seed 0: not proven (counterexample); `csprop certify run` looks" in said.err
+    assert "no │" in said.out
+    assert not json.loads(Path("run", CERTIFICATE).read_text())["proven"]
     said = shell("certify", "run", code=1).out
     assert "csprop train tomita-7 --samples 800 --out run-more" in said
     assert "--rounds" not in said  # a router is not trained further
@@ -176,7 +220,8 @@ def test_a_data_file(wrong: tuple[int, ...], verdict: str, sentence: str, shell:
     rows = [(word, (word[-1] == "a") != (line in wrong)) for line, word in enumerate(WORDS, start=1)]
     Path("ends.csv").write_text("".join(f"{word},{'yes' if yes else 'no'}\n" for word, yes in rows))
     options = ["--preset", "rotor", "--width", "8", "--epochs", "10", "--out", "run"]
-    shell("train", "--data", "ends.csv", *options)
+    said = shell("train", "--data", "ends.csv", *options)
+    assert f"\nends seed 0: {verdict}, 2 states\n" in said.err
     said = shell("certify", "run").out
     assert said.startswith(f"run: {verdict}\n")
     assert ("disagree   rows 30, 77\n" in said) == bool(wrong)
@@ -229,7 +274,7 @@ def test_more_training_ends_a_certificate(certified: Path, shell: Shell) -> None
     assert json.loads(printed.out)["learned"]
     assert "learned" not in printed.err
     shell("certify", certified, "--check")
-    shell(*resume, "--epochs", 9)
+    shell(*resume, "--epochs", 9, "--as-trained")
     manifest = json.loads((certified / "manifest.json").read_text())
     for name in ("certificate.json", "locked.safetensors"):
         assert not (certified / name).exists()

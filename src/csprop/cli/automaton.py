@@ -31,22 +31,20 @@ class Args(common.Arguments):
 
 def run(args: Args) -> int:
     from csprop.automata.export import FORMATS
-    from csprop.automata.names import describe_size
     from csprop.proof.answers import load_certified
 
     certified = load_certified(args.run)
     automaton = None if certified is None else certified.certificate.automaton
     if certified is None or automaton is None:
         raise InputError(f"{args.run}: is not certified: run `csprop certify {args.run}` first")
-    size = {"states": len(automaton), "counters": getattr(automaton, "counters", 0)}
+    size = {"states": len(automaton), "counters": automaton.counters}
     source = common.draw(automaton) if args.format == "text" else FORMATS[args.format](automaton)
     if args.picture is not None:
         from csprop.automata.drawing import draw
 
         draw(automaton, args.picture)
-    proof, size_text = common.describe_proof(certified.certificate), describe_size(*size.values())
     drawn = "" if args.picture is None else f", drawn in {args.picture}"
-    common.say(f"{args.run}: {proof}; {size_text}{drawn}")
+    common.say(f"{args.run}: {certified.certificate.summary}; {certified.certificate.size}{drawn}")
     if args.json:
         picture = None if args.picture is None else str(args.picture)
         facts = {"run": str(args.run), **size, "format": args.format, "source": source}

@@ -1,12 +1,13 @@
 """`csprop certify`: lock a run's model, prove it correct, and write the certificate."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from csprop.cli import common
 from csprop.cli.options import Arg
-from csprop.errors import InputError, about
+from csprop.errors import InputError
 from csprop.fields import check_ranges
 from csprop.zoo.archive import in_zoo, name_of
 
@@ -19,7 +20,8 @@ class Args(common.Arguments):
     """Lock the model of a run and prove it correct at every length.
 
     Locking rounds the states of the model to exact values. The proof is written to the run, as
-    certificate.json. Exit code 0 means proven.
+    certificate.json. `csprop train` ends with it if that takes only seconds; here there is no limit.
+    Exit code 0 means proven.
 
     Examples:
         csprop certify runs/parity
@@ -55,7 +57,9 @@ def run(args: Args) -> int:
         certificates = [_certify(args, path) for path in args.runs]
         documents = [each.to_json() for each in certificates]
         if len(certificates) > 1 and not args.json:
-            _show_table(args.runs, certificates)
+            pairs = zip(args.runs, certificates, strict=True)
+            rows = [[str(path), each.verdict, each.size] for path, each in pairs]
+            common.show_table(["run", "verdict", "machine"], rows)
     if args.json:
         common.show_json(documents if len(documents) > 1 else documents[0])
     return int(not all(document["proven"] for document in documents))
@@ -70,11 +74,6 @@ def _certify(args: Args, path: Path) -> "Certificate":
     run = common.load(path)
     from csprop.proof.attempts import LEARNED
 
-    if args.length is not None and run.task.total:
-        from csprop.training.scores import check_exhaustive
-
-        with about("length", args.length):
-            check_exhaustive(run.task, args.length)
     certificate = run.certify(
         length=args.length,
         depth=args.depth,
@@ -82,7 +81,10 @@ def _certify(args: Args, path: Path) -> "Certificate":
         progress=False,
         on_round=lambda line: common.say(f"{path}: {line}"),
     )
-    if not _is_current(run, certificate):
+    current = False
+    with suppress(InputError):  # an earlier certificate may not hold
+        current = run.certificate is certificate
+    if not current:
         common.say(f"{path}: the existing certificate is kept; this result is not saved")
     if not args.json and len(args.runs) == 1:
         show_certificate(path, certificate, run.config.model.width)
@@ -91,14 +93,6 @@ def _certify(args: Args, path: Path) -> "Certificate":
         if args.length is None and (not certificate.proven or disagreeing > 1 - LEARNED):
             _suggest(args, path, run)
     return certificate
-
-
-def _is_current(run: Any, certificate: "Certificate") -> bool:
-    """Return True if the run now has this certificate, and not an earlier one."""
-    try:
-        return run.certificate is certificate
-    except InputError:
-        return False
 
 
 def show_certificate(path: Path, certificate: "Certificate", width: int) -> None:
@@ -149,18 +143,6 @@ def _suggest(args: Args, path: Path, run: Any) -> None:
         print(f"  csprop {command}\n      {why}")
 
 
-def _show_table(paths: tuple[Path, ...], certificates: "list[Certificate]") -> None:
-    """Print a row for each run: its verdict, and the size of its machine."""
-    from csprop.automata.names import describe_size
-
-    rows = []
-    for path, certificate in zip(paths, certificates, strict=True):
-        machine = certificate.automaton
-        size = "" if machine is None else describe_size(len(machine), getattr(machine, "counters", 0))
-        rows.append([str(path), certificate.verdict, size])
-    common.show_table(["run", "verdict", "machine"], rows)
-
-
 def _check(args: Args, path: Path) -> dict[str, Any]:
     from csprop.proof.verify import Rejected, verify
     from csprop.tasks import from_description
@@ -171,16 +153,9 @@ def _check(args: Args, path: Path) -> dict[str, Any]:
     if not folder.has(CERTIFICATE):
         raise InputError(f"{path}: there is no certificate: run `csprop certify {path}` first")
     task = from_description(config.task, path)
-
-    def read(name: str) -> bytes:
-        file = folder.files / name
-        if file.exists() and not file.is_file():  # a pipe or a device might never end
-            raise Rejected(f"{name} is not a regular file")
-        return file.read_bytes()
-
     try:
-        certificate = verify(read, config.model.to_json(), task)
-    except Rejected as reason:
+        certificate = verify(folder.read_bytes, config.model.to_json(), task)
+    except (Rejected, InputError) as reason:
         complaint = str(reason)
     else:
         if certificate.unchecked:

@@ -200,11 +200,4 @@ def open_run(args: RunArguments) -> "CertifiedRun | TorchRun":
 
 
 def _say_locked(run: Any) -> None:
-    say(f"{run.path}: {describe_proof(run.certificate)}; the locked model answers")
-
-
-def describe_proof(certificate: Any) -> str:
-    """Return the verdict of a certificate, or why it could not be checked."""
-    if certificate.unchecked:
-        return f"the certificate could not be checked ({certificate.unchecked})"
-    return certificate.verdict
+    say(f"{run.path}: {run.certificate.summary}; the locked model answers")

@@ -183,17 +183,12 @@ def _show_models(models: "dict[str, dict[str, Measured]]") -> None:
 
 
 def _show_proofs(proofs: "dict[str, Proof]") -> None:
-    from csprop.automata.names import describe_size
     from csprop.runs.demo import LOCKED
 
     for task, each in proofs.items():
-        machine, size = each.certificate.automaton, ""
-        if machine is not None:
-            size = f": {describe_size(len(machine), getattr(machine, 'counters', 0))}"
-        print(
-            f"   {task:<13}{each.certificate.summary}{size.replace(' and ', ', ')} "
-            f"({each.seconds:.1f} s)"
-        )
+        size = each.certificate.size.replace(" and ", ", ")
+        proof = each.certificate.summary + (f": {size}" if size else "")
+        print(f"   {task:<13}{proof} ({each.seconds:.1f} s)")
     print()
     rows = [(task, LOCKED, each.accuracy) for task, each in proofs.items() if each.accuracy]
     if rows:
@@ -224,7 +219,7 @@ def _show_next(out: Path, seconds: float) -> None:
     print(
         f"   csprop explore {shlex.quote(str(out / 'parity'))}\n"
         "      step through the model in the browser\n"
-        "   csprop train group-A5 && csprop certify runs/group-A5\n"
+        "   csprop train group-A5\n"
         "      a task of 60 states\n"
         "   csprop learn YOUR-FILE.jsonl\n"
         '      your own events, in lines such as {"sequence": "ok fail", "label": "in"}'

@@ -15,11 +15,10 @@ class Args(common.Arguments):
 
 
 def run(args: Args) -> int:
-    from csprop.ops import gpu, native
+    from csprop.ops import native
     from csprop.training.config import environment
 
     facts = environment() | {"kernel": native.WHY_NOT or f"compiled, {native.TARGET} code"}
-    facts["gpu"] = f"triton is {gpu.why_not()}" if gpu.why_not() else "triton"
     whole = "one call of the kernel; csprop train says if not, and why"
     facts["step"] = whole if facts["backend"] == "native" else "torch operations"
     if args.json:

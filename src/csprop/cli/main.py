@@ -46,7 +46,7 @@ LABORATORY = ("compare", "reproduce", "bench")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command, with the arguments of the process if there are no others; return its exit code."""
+    """Run a command and return its exit code. By default it takes the arguments of the process."""
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
     # Models this small gain little from a second thread and lose much where cores are shared.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Args(common.Arguments):
     """Train a model on a built-in task, or on labelled sequences of your own.
 
-    The defaults shown are those of the preset and the task.
+    A model that has learned is then locked and proven, if that takes only seconds. The defaults shown
+    are those of the preset and the task.
 
     Examples:
         csprop train parity
@@ -65,9 +66,8 @@ class Args(common.Arguments):
     resume: common.Flag = False
     """Continue the run in --out from the last epoch that it has completed."""
 
-    distributed: common.Flag = False
-    """Share every batch with the other processes that torchrun has started, on one machine or several:
-    torchrun --nproc-per-node 2 -m csprop train TASK --distributed."""
+    as_trained: common.Flag = False
+    """Do not look for a proof once the model has learned; `csprop certify` does so at any time."""
 
     changes: dict[str, Any] = field(default_factory=dict, metadata={"flag": False})
     """The options of `GROUPS` that differ from the preset."""
@@ -86,7 +86,7 @@ SHORT = {
     "What to learn": ("task", "data", "length", "samples"),
     "The model": ("preset", "width", "depth"),
     "Training": ("epochs", "lr", "seed", "seeds"),
-    "The run": ("out", "resume", "json"),
+    "The run": ("out", "resume", "as_trained", "json"),
 }
 """The options that `--help` shows; `--help-all` shows all."""
 
@@ -129,20 +129,28 @@ def _read_stored(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def run(args: Args) -> int:
-    if not args.distributed:
-        return _train(args, *_configure(args))
-    from csprop.training.workers import check_torchrun
+    from csprop.runs.training import train, train_seeds
+    from csprop.training.workers import parse_seeds, suggest_workers
 
-    check_torchrun()
-    from csprop.training.distributed import Elsewhere, joined
-
+    task, config = _configure(args)
+    if task.oracle is None:
+        common.say_rows(task)
+    out = args.out or Path("runs") / task.name
+    settings: Any = {"preset": args.preset, "out": out, "resume": args.resume, **args.changes}
+    settings["as_trained"] = args.as_trained
+    say = partial(_say_epoch, task.name, config.recipe.epochs)
+    if args.seeds is not None:
+        seeds = parse_seeds(args.seeds)
+        workers = args.workers or suggest_workers(len(seeds))
+        outcomes = train_seeds(task, seeds, on_epoch=say, workers=workers, **settings)
+        paths = [out / f"seed-{seed}" for seed in seeds]
+        return _finish(args, config, list(zip(paths, outcomes, strict=True)))
+    settings["on_epoch"] = lambda row: say({config.seed: row})
     try:
-        with joined() as group:
-            with group.agreed():
-                task, config = _configure(args)
-            return _train(args, task, config, speaks=group.rank == 0)
-    except Elsewhere:  # the first process says why
-        return 2
+        outcome = train(task, seed=config.seed, **settings)
+    except Diverged as error:
+        outcome = error
+    return _finish(args, config, [(out, outcome)])
 
 
 def _configure(args: Args) -> tuple[Any, RunConfig]:
@@ -160,39 +168,10 @@ def _configure(args: Args) -> tuple[Any, RunConfig]:
         raise InputError(
             "--workers needs several seeds: add --seeds, such as --seeds 0-9, or leave it out"
         )
-    if args.distributed and args.seeds is not None:
-        raise InputError(
-            "--distributed trains one seed: write --seed N, or leave out --distributed and torchrun, "
-            "and --workers N processes share the seeds"
-        )
     if args.data is not None:
         common.check_file(args.data)
     task = resolve(args.data or args.task or "")
     return task, configure(task, args.preset, args.seed or 0, **args.changes)
-
-
-def _train(args: Args, task: Any, config: RunConfig, speaks: bool = True) -> int:
-    """Train; of several processes that train one model, the first alone speaks."""
-    from csprop.runs.training import train, train_seeds
-    from csprop.training.workers import parse_seeds, suggest_workers
-
-    if task.oracle is None and speaks:
-        common.say_rows(task)
-    out = args.out or Path("runs") / task.name
-    settings: Any = {"preset": args.preset, "out": out, "resume": args.resume, **args.changes}
-    say = partial(_say_epoch, task.name, config.recipe.epochs)
-    if args.seeds is not None:
-        seeds = parse_seeds(args.seeds)
-        workers = args.workers or suggest_workers(len(seeds))
-        outcomes = train_seeds(task, seeds, on_epoch=say, workers=workers, **settings)
-        paths = [out / f"seed-{seed}" for seed in seeds]
-        return _finish(args, config, list(zip(paths, outcomes, strict=True)))
-    settings["on_epoch"] = (lambda row: say({config.seed: row})) if speaks else (lambda row: None)
-    try:
-        outcome = train(task, seed=config.seed, distributed=args.distributed, **settings)
-    except Diverged as error:
-        outcome = error
-    return _finish(args, config, [(out, outcome)]) if speaks else 0
 
 
 def _say_epoch(task: str, epochs: int, rows: Mapping[int, progress.Epoch]) -> None:
@@ -223,13 +202,18 @@ def _finish(args: Args, config: RunConfig, outcomes: "list[tuple[Path, Run | Div
         common.say(f"{config.task['name']} seed {seed}: trained until {result.ended}")
         if because:
             common.say(f"its steps were torch operations: {because}")
-        documents.append(document | {"seed": seed, "torch_because": because} | result.to_json())
-        rows.append(_make_row(path, result))
+        document |= {"seed": seed, "torch_because": because, **result.to_json()}
+        documents.append(document | {"proven": outcome.proven, "verdict": outcome.verdict or None})
+        if outcome.verdict:
+            how = f"; `csprop certify {path}` looks without a limit of time, and says what to try"
+            verdict = outcome.verdict + ("" if outcome.proven else how)
+            common.say(f"{config.task['name']} seed {seed}: {verdict}")
+        rows.append(_make_row(path, outcome))
         hints += _list_hints(path, config, result)
     if args.json:
         common.show_json(documents if args.seeds else documents[0])
     elif rows:
-        common.show_table(["run", "at target", "epochs", "held-out", "F1", "every input"], rows)
+        common.show_table(["run", "at target", "epochs", "held-out", "every input", "proven"], rows)
     for hint in hints:
         common.say(hint)
     target = config.recipe.target
@@ -237,13 +221,14 @@ def _finish(args: Args, config: RunConfig, outcomes: "list[tuple[Path, Run | Div
     return int(missed or len(rows) < len(outcomes))
 
 
-def _make_row(path: Path, result: Any) -> list[str]:
+def _make_row(path: Path, run: Any) -> list[str]:
     from csprop.training.scores import percent
 
+    result, proven = run.result, "yes" if run.proven else "no" if run.verdict else "not tried"
     every, wrong = result.exhaustive, result.exhaustive and result.exhaustive.wrong
     tested = "not tested" if every is None else f"{wrong:,} wrong" if wrong else f"all {every.count:,}"
-    first, f1 = str(result.first_epoch_at_target or "never"), f"{result.f1:.4f}"
-    return [str(path), first, str(result.epochs), percent(result.accuracy), f1, tested]
+    first = str(result.first_epoch_at_target or "never")
+    return [str(path), first, str(result.epochs), percent(result.accuracy), tested, proven]
 
 
 def _list_hints(path: Path, config: RunConfig, result: Any) -> list[str]:

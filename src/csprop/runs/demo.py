@@ -135,7 +135,7 @@ def _train(task: str, seed: int, tell: Tell, name: str, **options: Any) -> tuple
         tell(f"{task}, {name}: epoch {row['epoch']}, {percent(row['accuracy'])}", False)
 
     started = time.perf_counter()
-    run = train(task, seed=seed, progress=False, on_epoch=on_epoch, **options)
+    run = train(task, seed=seed, progress=False, on_epoch=on_epoch, as_trained=True, **options)
     seconds = round(time.perf_counter() - started, 2)
     assert run.result is not None
     accuracy = _measure(run.model, task, seed)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,23 @@ class Run(Trained):
         return self._certificate
 
     @property
+    def verdict(self) -> str:
+        """The certificate in a few words; without one, the reason if training looked for a proof."""
+        try:
+            certificate = self.certificate
+        except InputError as error:  # it does not hold
+            return str(error)
+        words = [self.no_proof] if certificate is None else [certificate.summary, certificate.size]
+        return ", ".join(filter(None, words))
+
+    @property
+    def proven(self) -> bool:
+        """True if the run has a certificate that holds, and proves something."""
+        with suppress(InputError):
+            return self.certificate is not None and self.certificate.proven
+        return False
+
+    @property
     def locked(self) -> Locked | LockedCounter | None:
         """The locked model; None if nothing is proven."""
         if not self._read and self.path is not None:
@@ -128,7 +146,7 @@ class Run(Trained):
         else:
             better = proof.locked is not None or self.locked is None
         if better:
-            self._certificate, self._read = proof, True
+            self._certificate, self._read, self.no_proof = proof, True, ""
         return proof
 
     def answering(self, as_trained: bool = False) -> CSP | Locked | LockedCounter:

@@ -1,22 +1,14 @@
 """A run as HTML, for notebooks."""
 
 from csprop import notebook
-from csprop.errors import InputError
 from csprop.runs.run import Run
 from csprop.training.scores import percent
 
 
 def html(run: Run) -> str:
-    """Return the configuration, the accuracy, the proof, and curves of the training."""
-    curves: list[str] = []
-    if run.metrics:
-        loss, right = ([float(row[name]) for row in run.metrics] for name in ("loss", "accuracy"))
-        curves = [
-            notebook.curve(f"loss, at last {loss[-1]:.2g}", loss, notebook.ORANGE),
-            notebook.curve(f"accuracy, at last {percent(right[-1])}", right, notebook.BLUE, (0, 1)),
-        ]
+    """Return the configuration, the accuracy and the proof."""
     title = f"{run.task.name}: {run.config.preset}, seed {run.config.seed}"
-    return notebook.card(title, notebook.facts(_facts(run)), *curves)
+    return notebook.card(title, notebook.facts(_facts(run)))
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
@@ -39,10 +31,5 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         inputs = f"{every.count:,} inputs of length {every.length}"
         wrong = f"{every.wrong:,} of the {inputs}" if every.wrong else f"none of all {inputs}"
         facts.append(("wrong", wrong))
-    try:
-        proof = "none yet: run.certify() looks for one"
-        proof = proof if run.certificate is None else run.certificate.summary
-    except InputError as error:  # the certificate in the directory does not hold
-        proof = str(error)
-    facts.append(("proof", proof))
+    facts.append(("proof", run.verdict or "none yet: run.certify() looks for one"))
     return facts + ([] if run.path is None else [("directory", str(run.path))])
