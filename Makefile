@@ -37,7 +37,7 @@ demo: install
 
 # A worker takes over half of what another has left: most files stay on one worker, with their fixtures.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-EXTRAS := .venv/onnx .venv/triton .venv/notebooks .venv/ray .venv/peers .venv/browser
+EXTRAS := .venv/onnx .venv/notebooks .venv/ray .venv/peers .venv/browser
 
 test: setup $(EXTRAS)
 	$(PYTEST) -m 'not slow'
@@ -45,9 +45,9 @@ test: setup $(EXTRAS)
 test-all: setup $(EXTRAS)
 	$(PYTEST) -m slow
 
-# What cannot be installed is not tested: models as ONNX files, the kernel for GPUs in Triton's interpreter, the
-# notebooks, the study on a Ray cluster, and other people's layers beside other implementations.
-.venv/onnx .venv/triton .venv/notebooks: .venv/%: .venv/installed
+# What cannot be installed is not tested: models as ONNX files, the notebooks, the study on a Ray cluster, and
+# other people's layers beside other implementations.
+.venv/onnx .venv/notebooks: .venv/%: .venv/installed
 	@$(PIP) 'csprop[$*]' || echo 'csprop[$*] could not be installed: its tests will be skipped' >&2
 	@touch $@
 

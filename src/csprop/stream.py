@@ -22,11 +22,8 @@ class Steppable(Protocol):
     """The methods of a model that a stream needs."""
 
     def initial_state(self, batch: int = 1) -> Tensor: ...
-    def stepper(self, state: Tensor) -> SingleSteps | None: ...
+    def stepper(self, state: Tensor) -> SingleSteps: ...
     def check_token(self, token: int) -> None: ...
-    def __call__(
-        self, tokens: Tensor, state: Tensor | None = None, *, return_state: bool = False
-    ) -> tuple[Tensor, Tensor]: ...
 
 
 class Stream:
@@ -46,7 +43,7 @@ class Stream:
     @property
     def state(self) -> Tensor:
         """A copy of the state; it can be set to a tensor of the same shape and kind of numbers."""
-        return (self._state if self._stepper is None else self._stepper.state).clone()
+        return self._steps.state.clone()
 
     @state.setter
     def state(self, state: Tensor) -> None:
@@ -57,8 +54,7 @@ class Stream:
                 f"state must be a dense {numbers} tensor of shape {tuple(like.shape)}; "
                 f"got {described(state)}"
             )
-        self._state = state.detach().to(like, copy=True)
-        self._stepper = self.model.stepper(self._state)
+        self._steps = self.model.stepper(state.detach().to(like, copy=True))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "state": self.state}
@@ -74,11 +70,7 @@ class Stream:
         except (TypeError, RuntimeError) as error:
             raise InputError(f"a token must be a whole number; got {described(token)}") from error
         self.model.check_token(token)
-        if self._stepper is not None:
-            return self._stepper.step(token)
-        tokens = torch.tensor([[token]], device=self._state.device)
-        logits, self._state = self.model(tokens, self._state, return_state=True)
-        return logits[0, 0]
+        return self._steps.step(token)
 
 
 class Steps:
@@ -90,8 +82,11 @@ class Steps:
     def step(self, token: int) -> Tensor:
         """Return the scores after one more token."""
         tokens = torch.tensor([token], device=self.state.device)
-        self.state, scores = self.model.step(self.state, tokens)
-        return scores[0]
+        if self.model.routers:
+            self.state, scores = self.model.step(self.state, tokens)
+            return scores[0]
+        scores, self.state = self.model(tokens[None], self.state, return_state=True)  # with its hooks
+        return scores[0, 0]
 
 
 def _is_like(state: object, like: Tensor) -> bool:

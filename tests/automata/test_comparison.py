@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csprop.automata import comparison
-from csprop.automata.comparison import Invariant, Undecided, compare_counting, flaw
+from csprop.automata.comparison import Invariant, Undecided, compare_counting
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Difference
@@ -26,6 +26,7 @@ from tests.helpers.counters import (
     shortest_difference,
     widened,
 )
+from tests.helpers.flaw import flaw
 
 # Proofs.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from csprop.errors import InputError
+from csprop.progress import check_time
 
 MOST_STATES, MOST_PAIRS = 1 << 16, 1 << 20
 """The default bounds on the states of one machine, and on the pairs of states in a comparison."""
@@ -86,6 +87,7 @@ class Walk(Generic[State]):
         """
         done = 0
         while done < len(self.order):
+            check_time()
             states = self.order[done : done + batch]
             done += len(states)
             for state, moves in zip(states, following(states), strict=True):

@@ -137,40 +137,19 @@ def number_sequences(
 ) -> NDArray[np.int64]:
     """Number the distinct sequences in lexicographic order, a sequence before its continuations.
 
-    Rows are sorted by their first few tokens, packed into one integer; rows that are still alike, by
-    the next few, and so on. A row's rank is the number of rows that are sorted before all rows like it.
+    A sequence is compared as its bytes.
     """
-    rank = np.zeros(len(begins), np.int64)
-    largest = int(tokens.max()) + 1 if len(tokens) else 1  # 0 is for the end of a sequence
-    bits = largest.bit_length()
-    count = 63 // bits  # a word stays a positive int64
-    active, start = np.arange(len(begins)), 0
-    while len(active):
-        words = _pack_tokens(tokens, begins[active] + start, lengths[active] - start, count, bits)
-        order = np.lexsort((words, rank[active])) if start else np.argsort(words, kind="stable")
-        active, words = active[order], words[order]
-        before = rank[active]
-        other = before[1:] != before[:-1]
-        groups = np.flatnonzero(np.r_[True, other])  # where each group of rows that were alike begins
-        firsts = np.flatnonzero(np.r_[True, other | (words[1:] != words[:-1])])  # and still are
-        sizes = np.diff(np.r_[firsts, len(active)])
-        within = firsts - groups[np.searchsorted(groups, firsts, side="right") - 1]
-        rank[active] = np.repeat(before[firsts] + within, sizes)
-        start += count
-        going = (sizes > 1) & (np.maximum.reduceat(lengths[active], firsts) > start)
-        active = active[np.repeat(going, sizes)]
-    used = np.zeros(len(rank), np.int64)
-    used[rank] = 1
-    return (np.cumsum(used) - 1)[rank]  # without gaps
+    kind = tokens.dtype.newbyteorder(">")  # sorts as the numbers do
+    content = tokens.astype(kind).tobytes()
+    places = np.stack([begins, begins + lengths], axis=1) * kind.itemsize  # (N, 2)
+    numbers: dict[bytes, int] = {}  # in the order in which they come
 
+    def number() -> Iterator[int]:
+        for first in range(0, len(places), WINDOW):  # lists of all of them would take much memory
+            for begin, end in places[first : first + WINDOW].tolist():
+                yield numbers.setdefault(content[begin:end], len(numbers))
 
-def _pack_tokens(
-    tokens: NDArray[Any], places: NDArray[np.int64], left: NDArray[np.int64], count: int, bits: int
-) -> NDArray[np.int64]:
-    """Pack the next `count` tokens of each row into one integer, which sorts as they do."""
-    words = np.zeros(len(places), np.int64)
-    for step in range(min(count, int(left.max()))):
-        there = left > step
-        shift = bits * (count - 1 - step)
-        words[there] |= (tokens[places[there] + step].astype(np.int64) + 1) << shift
-    return words
+    same = np.fromiter(number(), np.int64, len(places))
+    rank = np.empty(len(numbers), np.int64)
+    rank[[numbers[sequence] for sequence in sorted(numbers)]] = np.arange(len(numbers))
+    return rank[same]

@@ -18,51 +18,28 @@ class Names:
     """Numbers for names: their places in a known list, or else in the order in which they are seen."""
 
     def __init__(self, known: Sequence[str] | None) -> None:
-        self.known, self.longest = known, 1
-        self._numbers: dict[str, int] = {}
-        self._by_type: dict[type, dict[Any, int]] = {str: self._numbers, int: {}, bool: {}}
-        self._characters = np.full(0x110000, UNKNOWN, np.int32)
-        for name in known or ():
-            self._add(name)
+        self.known = known
+        self._numbers = {name: number for number, name in enumerate(known or ())}
 
-    def _add(self, name: str) -> int:
-        number = self._numbers[name] = len(self._numbers)
-        if len(name) == 1 and not name.isspace():  # spaces between characters are not tokens
-            self._characters[ord(name)] = number
-        self.longest = max(self.longest, len(name))
-        return number
+    @property
+    def longest(self) -> int:
+        """The length of the longest name."""
+        return max(map(len, self._numbers), default=0)
 
     def number(self, name: str) -> int:
         """Return the number of a name, or UNKNOWN if it is not in the known list."""
-        number = self._numbers.get(name, UNKNOWN)
-        return self._add(name) if number == UNKNOWN and self.known is None else number
-
-    def number_characters(self, text: str) -> Numbers | None:
-        """Return the number of each character; None if one is a space, unprintable or unknown."""
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        numbers = self._characters[codes]
-        for code in np.unique(codes[numbers == UNKNOWN]).tolist():
-            character = chr(code)
-            good = character.isprintable() and not character.isspace()
-            if not good or self.number(character) == UNKNOWN:
-                return None
-            numbers[codes == code] = self.number(character)
-        return numbers
+        if self.known is None:
+            return self._numbers.setdefault(name, len(self._numbers))
+        return self._numbers.get(name, UNKNOWN)
 
     def number_values(self, values: Sequence[Any]) -> Numbers | None:
-        """Return the number of each value; None if types differ, or one is not a known name."""
-        kinds = set(map(type, values))
-        if not kinds:
-            return np.empty(0, np.int32)
-        numbers = self._by_type.get(kinds.pop())
-        if kinds or numbers is None:
-            return None
-        for value in set(values) - numbers.keys():
-            name = to_name(value)
-            if name is None or not name.isprintable() or self.number(name) == UNKNOWN:
+        """Return the number of each value, or character; None if one is not a name or is unknown."""
+        plain = isinstance(values, str) or set(map(type, values)) == {str}
+        names = values if plain else [*map(to_name, values)]
+        for name in set(names) - self._numbers.keys():
+            if not name or not name.isprintable() or self.number(name) == UNKNOWN:
                 return None
-            numbers[value] = self.number(name)
-        return np.fromiter(map(numbers.__getitem__, values), np.int32, len(values))
+        return np.fromiter(map(self._numbers.__getitem__, names), np.int32, len(names))
 
     def sort(self) -> tuple[list[str], Numbers]:
         """Return the names in their final order, and the final number of each."""

@@ -65,8 +65,8 @@ class Packer:
         """Pack the rows, or return None if they are not all of one simple kind."""
         kinds = set(map(type, sequences))
         if kinds == {str} and not self.words:
-            lengths = list(map(len, sequences))
-            tokens = self.tokens.number_characters("".join(sequences))
+            lengths, text = list(map(len, sequences)), "".join(sequences)
+            tokens = None if " " in text else self.tokens.number_values(text)  # no token, there
         elif kinds in ({list}, {str}):
             lists = sequences if kinds == {list} else list(map(str.split, sequences))
             lengths, flat = list(map(len, lists)), list(chain.from_iterable(lists))
@@ -98,10 +98,8 @@ class Packer:
                 encode(names, self.tokens.known or (), where)  # names the unknown token
             classes = [self.labels.number(name) for name in class_names]
             if UNKNOWN in classes:
-                unknown, known = (
-                    class_names[classes.index(UNKNOWN)],
-                    join_names(self.labels.known or ()),
-                )
+                unknown = class_names[classes.index(UNKNOWN)]
+                known = join_names(self.labels.known or ())
                 raise InputError(f"{where}: the label {unknown!r} is unknown: write {known}")
             tokens.append(numbers)
             labels.append([UNLABELLED] * (len(numbers) - len(classes)) + classes)

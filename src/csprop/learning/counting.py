@@ -247,6 +247,5 @@ def count_contradicted(tree: PrefixTree, machine: Machine | CounterMachine) -> i
     """The number of labels that a machine contradicts."""
     rows, table, _ = as_seen(tree, machine)
     counts = rows.counts(table)
-    outputs = (machine.control if isinstance(machine, CounterMachine) else machine).outputs
-    answers = [0 if each is None else each for each in outputs]
+    answers = [0 if each is None else each for each in machine.control.outputs]
     return int(counts.sum() - counts[np.arange(len(counts)), answers].sum())

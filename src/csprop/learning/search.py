@@ -23,6 +23,7 @@ import numpy as np
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
+from csprop.automata.names import describe_size
 from csprop.automata.reduction import views_met
 from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.packing import Rows
@@ -31,7 +32,6 @@ from csprop.learning.candidates import best, is_plainly_right, merging, train_ro
 from csprop.learning.counting import Counted, Row, as_seen, count_contradicted
 from csprop.learning.description import alone, description, with_machine
 from csprop.learning.tree import PrefixTree, Table
-from csprop.learning.verdict import describe_machine
 from csprop.tasks.base import Task
 from csprop.tasks.rows import RowsTask
 from csprop.training.scores import Preference, interval
@@ -143,8 +143,8 @@ class Search:
         self.tried += more
         if more:
             first = min(more, key=lambda each: each.bits)
-            event = f"{describe_machine(first.machine)}, {right - first.misses:,} of {right:,}"
-            event += " held-out labels right"
+            size = describe_size(len(first.machine), first.machine.counters)
+            event = f"{size}, {right - first.misses:,} of {right:,} held-out labels right"
         self.on_event(f"{method}: {event}, {perf_counter() - started:.1f} s")
         return bool(more)
 

@@ -106,11 +106,6 @@ def explain_counting(chosen: Preference) -> str:
     )
 
 
-def describe_machine(machine: Machine | CounterMachine) -> str:
-    """The size of a machine: its states, and its counters if it has any."""
-    return describe_size(len(machine), machine.counters if isinstance(machine, CounterMachine) else 0)
-
-
 def _count(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 

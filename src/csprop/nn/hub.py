@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import new_class
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from csprop.errors import InputError, require
 from csprop.nn.config import CSPConfig
@@ -44,11 +44,6 @@ class Names:
         return cls(tuple(values["vocab"]), tuple(values["classes"]), values["words"])
 
 
-def to_document(config: CSPConfig, names: Names | None) -> dict[str, Any]:
-    """Return the document beside the weights, which `read` reads."""
-    return config.to_json() | ({} if names is None else {"names": asdict(names)})
-
-
 def read(document: Mapping[str, Any]) -> tuple[CSPConfig, Names | None]:
     """Return configuration and names from the config.json of a saved model, or of a run directory."""
     values = dict(document)
@@ -68,14 +63,13 @@ def on_hub(model: type) -> Any:
     return new_class(model.__name__, (PyTorchModelHubMixin, model), said)
 
 
-def save(model: "CSP", folder: str | Path, **options: Any) -> Any:
-    """Save weights and configuration in a folder."""
-    return _copy(model, on_hub(type(model))).save_pretrained(folder, **_with_config(model, options))
-
-
-def push(model: "CSP", repo_id: str, **options: Any) -> Any:
-    """Upload what `save` saves."""
-    return _copy(model, on_hub(type(model))).push_to_hub(repo_id, **_with_config(model, options))
+def hand_over(
+    model: "CSP", method: Literal["save_pretrained", "push_to_hub"], where: str | Path, **options: Any
+) -> Any:
+    """Save weights, configuration and names in a folder, or upload them, by a method of the mixin."""
+    names = {} if model.names is None else {"names": asdict(model.names)}
+    config = options.pop("config", None) or model.config.to_json() | names
+    return getattr(_copy(model, on_hub(type(model))), method)(where, config=config, **options)
 
 
 def pull(cls: "type[CSP]", name: str | Path, **options: Any) -> "CSP":
@@ -94,7 +88,3 @@ def _copy(model: "CSP", cls: Any) -> Any:
     copy.load_state_dict(model.state_dict(), assign=True)
     copy.names = model.names
     return copy.train(model.training)
-
-
-def _with_config(model: "CSP", options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "config": options.get("config") or to_document(model.config, model.names)}

@@ -144,7 +144,7 @@ def describe_model(model: CSP) -> Model:
         if coupling := model.coupling_of(number):
             u, v = tensors.add(coupling.u), tensors.add(coupling.v)
             fields |= {"rank": coupling.u.shape[1], "coupling_u": u, "coupling_v": v}
-        for name in ("maps", "skip", "recall"):
+        for name in ("maps", "skip", "recall", "parts"):
             fields[name] = tensors.add(getattr(block, name, None))
         fields["start"] = tensors.add(block.h0)
         fields["point"] = tensors.add(getattr(block, "point", None))

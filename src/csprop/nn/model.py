@@ -91,13 +91,13 @@ class CSP(nn.Module):
         """Save weights, configuration and names, with the options of `PyTorchModelHubMixin`."""
         from csprop.nn import hub
 
-        return hub.save(self, save_directory, **options)
+        return hub.hand_over(self, "save_pretrained", save_directory, **options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> Any:
         """Upload what `save_pretrained` saves, with the options of `PyTorchModelHubMixin`."""
         from csprop.nn import hub
 
-        return hub.push(self, repo_id, **options)
+        return hub.hand_over(self, "push_to_hub", repo_id, **options)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> "CSP":
@@ -241,11 +241,11 @@ class CSP(nn.Module):
         return Stream(self)
 
     def stepper(self, state: Float[Tensor, "1 L M D"]) -> Any:
-        """Return an object whose `step(token)` takes single steps, or None to call the model."""
+        """Return an object whose `step(token)` takes single steps."""
         from csprop.nn.kernel import make_stepper
         from csprop.stream import Steps
 
-        return make_stepper(self, state) or (Steps(self, state) if self.routers else None)
+        return make_stepper(self, state) or Steps(self, state)
 
 
 def _look_up(tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "V ..."]) -> Float[Tensor, "B T ..."]:

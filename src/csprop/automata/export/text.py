@@ -118,11 +118,8 @@ def _list(
 
 def to_dot(automaton: AnyAutomaton) -> str:
     """Return the automaton as a directed graph in the DOT language."""
-    below, lines = (
-        caption(automaton),
-        ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];"],
-    )
-    lines += ["  start [shape=point];", f"  start -> s{automaton.start};"]
+    below, lines = caption(automaton), ["digraph automaton {", "  rankdir=LR;"]
+    lines += ["  node [shape=circle];", "  start [shape=point];", f"  start -> s{automaton.start};"]
     lines += [f"  label={_lines(below)};"] if below else []
     for state, output in enumerate(automaton.outputs):
         name = "" if output is None else automaton.classes[output]

@@ -71,7 +71,15 @@ const Cells = (() => {
     start: (layer) => unit(layer.planes("h0"), 0),
     advance(layer, z, before) {
       const angles = layer.linear("angle", flat(z)).map((x) => Math.max(-ANGLE_LIMIT, Math.min(ANGLE_LIMIT, x)));
-      return replaced(layer, z, rotated(before, angles), unit(z));
+      if (!layer.weight("parts")) return replaced(layer, z, rotated(before, angles), unit(z));
+      // Where there is a k, angles are whole multiples of 2π/k, and so are phases of states from h_0.
+      const parts = layer.weight("parts").values,
+        whole = (x, d) => (parts[d] ? (roundToEven((x * parts[d]) / (2 * Math.PI)) / parts[d]) * 2 * Math.PI : x),
+        { h, alpha } = replaced(layer, z, rotated(before, angles.map(whole)), unit(z)),
+        [re, im] = rotor.start(layer),
+        phases = re.map((x, d) => whole(Math.atan2(x * h[1][d] - im[d] * h[0][d], x * h[0][d] + im[d] * h[1][d]), d)),
+        snapped = rotated([re, im], phases);
+      return { h: mapped(h, (x, d, m) => (parts[d] ? snapped[m][d] : x)), alpha };
     },
     finish(layer, h, z, before) {
       const recall = layer.cell.recall ? layer.weight("recall").values : null;
