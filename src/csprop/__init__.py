@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from csprop import tasks
     from csprop.automata.automaton import Automaton, CounterAutomaton
     from csprop.cells.block import Block
-    from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch
+    from csprop.cells.options import Cell, Counter, Paper, Resonator, Rotor, Router, Switch, Tracker
     from csprop.data.shipped import example
     from csprop.learning.learn import Learned, learn
     from csprop.nn.config import CSPConfig
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CSP", "Automaton", "Block", "CSPConfig", "CSPLayer", "Cell", "Certificate", "Counter",
-    "CounterAutomaton", "Learned", "Paper", "Resonator", "Rotor", "Router", "Run", "Switch", "certify",
-    "compile", "example", "learn", "load", "scan", "tasks", "train", "train_seeds", "use_backend",
+    "CounterAutomaton", "Learned", "Paper", "Resonator", "Rotor", "Router", "Run", "Switch",
+    "Tracker", "certify", "compile", "example", "learn", "load", "scan", "tasks", "train",
+    "train_seeds", "use_backend",
 ]  # fmt: skip
 
 # Names are imported when first used: `csprop --help` must not wait for torch.
 _MODULES = {
     "automata.automaton": ["Automaton", "CounterAutomaton"],
     "cells.block": ["Block"],
-    "cells.options": ["Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch"],
+    "cells.options": ["Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Switch", "Tracker"],
     "data.shipped": ["example"],
     "learning.learn": ["Learned", "learn"],
     "nn.config": ["CSPConfig"],

@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 import csprop
 from csprop.cells.heads import Turns
 from csprop.cells.snapping import find_group
+from csprop.cells.tracker import WITHHELD, SparseHeads
 from csprop.errors import InputError
-from csprop.nn.tracker import WITHHELD, Tracker
 from csprop.proof.models import FromLayer
 
 
@@ -19,8 +19,8 @@ def seeded(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def tracker(features: int = 8) -> Tracker:
-    return Tracker(features, seeded())
+def tracker(features: int = 8) -> SparseHeads:
+    return SparseHeads(features, seeded())
 
 
 # Groups of rotations ----------------------------------------------------------------------------------
@@ -122,25 +122,25 @@ def test_rotations_are_withheld_from_three_rows_of_eight() -> None:
 def test_the_penalty_is_least_for_the_largest_head() -> None:
     layer = tracker()
     layer.steps.fill_(100)
-    layer.averages[:2] = torch.tensor([1e-6, 1e-2])  # little is left to learn
+    layer.fast.fill_(1e-6), layer.slow.fill_(1e-2)  # little is left to learn
     with torch.no_grad():
         layer.readout.weight.fill_(0.01)
         layer.readout.weight[:, layer.group == 3] = 1.0
         penalty = layer.penalty(torch.full_like(layer.readout.weight, 1e-3))
     small, large = penalty[:, layer.group == 4].mean(), penalty[:, layer.group == 3].mean()
     assert small > 3 * large > 0
-    layer.averages[:2] = torch.tensor([1.0, 1e-2])  # much is
+    layer.fast.fill_(1.0), layer.slow.fill_(1e-2)  # much is
     assert not layer.penalty(torch.ones_like(layer.readout.weight)).any()
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_averages_alone() -> None:
     layer, x = tracker(), torch.randn(8, 6, 8, generator=seeded(1))
     (layer(x)[0].sum() * torch.inf).backward()
-    assert not layer.averages.any()
+    assert not (layer.fast or layer.slow or layer.without or layer.beside)
     assert layer.steps == 0
     layer.zero_grad()
     layer(x)[0].square().sum().backward()
-    assert layer.averages.isfinite().all()
+    assert 0 < layer.slow < torch.inf
     assert layer.readout.weight.grad is not None
     assert layer.readout.weight.grad.isfinite().all()
 
@@ -190,13 +190,15 @@ def test_rotations_follow_the_table_of_their_group() -> None:
         layer.readout.weight.zero_()
         layer.readout.weight[0, 0] = 1  # reads the first number of the first rotation
         layer.train()(x[None].expand(8, -1, -1))
-        layer.averages.zero_()
+        layer.most.zero_()
         layer.eval()
         tokens = torch.randint(2, (1, 3000), generator=seeded())
         y, state = layer(x[tokens])
         again, _ = layer(x[tokens[:, :5]], state)
         unknown, _ = layer(torch.ones(1, 4, 8))
-        plain = turns.run(layer._project(torch.ones(1, 4, 8))[0], turns.start(1, x), None)[0]
+        layer.train()
+        vectors = layer.project(torch.ones(1, 4, 8))[0][..., : turns.inputs]
+        plain = turns.read(turns.run(vectors, turns.start(1, x), None), vectors)
     torch.testing.assert_close(unknown[..., 0], plain[..., 0])  # it stands for no token
     counts = torch.cat([tokens, tokens[:, :5]], dim=1).cumsum(1) % 3
     expected = 3**0.5 * torch.where(counts == 0, 1.0, -0.5)
@@ -231,10 +233,12 @@ def test_a_tracker_in_a_layer() -> None:
             make()
 
 
-def test_a_tracker_is_not_certified_yet() -> None:
-    layer = csprop.CSPLayer(6, kind="tracker")
-    with pytest.raises(InputError, match="cannot be certified yet"):
-        FromLayer(nn.Embedding(2, 6), layer, nn.Linear(6, 2))
+def test_a_network_around_a_layer_is_read_as_a_machine_and_proven() -> None:
+    certificate = csprop.certify(FromLayer(*learn_parity()), "parity", progress=False)
+    assert certificate.verdict == "proven for all lengths"
+    assert len(certificate.automaton) == 2
+    unlearned = csprop.certify(FromLayer(*learn_parity(2)), "parity", progress=False)
+    assert not unlearned.proven
 
 
 def test_all_permutations_are_told_apart() -> None:

@@ -158,7 +158,7 @@ class Block(nn.Module, ABC):
     def _check(self, z: Tensor, state: Tensor, reset: Tensor | None, coupled: Tensor | None) -> None:
         planes, device = (self.order, self.width), self.h0.device
         check_tensor("z", z, "floating-point", ("batch", "time", *planes), device)
-        check_tensor("state", state, "floating-point", (z.shape[0], *planes), device)
+        check_tensor("state", state, "floating-point", (z.shape[0], *self.h0.shape), device)
         if reset is not None:
             check_tensor("reset", reset, "bool", z.shape[:2], device)
         if coupled is not None:

@@ -6,7 +6,7 @@ A head takes some projections U of the input, keeps a state, and outputs values 
 |---|---|---|---|
 | Turns | a rotation H of order m | H ← S_R … S_1 H, reflections S along U | √m H |
 | Routes | shares of p places, at first all in one | h ← y² / Σ y², y = softmax(U + I) h | 2 h |
-| Counts | a whole number c | c ← c + round(U), with U cut to ±1 | tanh 1.5 c, e^{−c²} |
+| Counts | a whole number c | c ← c + round(U), with U cut to ±1 | tanh 1.5 c, e^{−c²}, with c cut to ±4 |
 | Shift | the input before | | the input before |
 
 Each head learns at its own pace. U = (s/√F) P x + s b, where P starts with the spread σ/s: U starts
@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from csprop.ops import heads
 from csprop.ops.counts import whole
 
-Result = tuple[Float[Tensor, "B T S"], Float[Tensor, "B K"]]
-"""The numbers that a head gives, and its last state."""
+WINDOW = 4
+"""Counts beyond this look like this one. tanh and e^{−c²} hardly tell them apart in any case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,8 @@ class Head:
     """The shape of the state of one head."""
     gives: ClassVar[int] = 1
     """Outputs for each number of the state."""
+    recalls: ClassVar[bool] = False
+    """True if `read` needs the state before each step."""
 
     @property
     def inputs(self) -> int:
@@ -67,9 +70,19 @@ class Head:
         return like.new_zeros(batch, self.stored)
 
     def run(
-        self, u: Float[Tensor, "B T I"], state: Float[Tensor, "B K"], reset: Bool[Tensor, "B T"] | None
-    ) -> Result:
-        """Return what the heads give at every step, and their last state."""
+        self,
+        u: Float[Tensor, "B T I"],
+        state: Float[Tensor, "B K"],
+        reset: Bool[Tensor, "B T"] | None,
+        hard: bool = False,
+    ) -> Float[Tensor, "B T K"]:
+        """Return the states after every step; `hard` in evaluation."""
+        raise NotImplementedError
+
+    def read(
+        self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]
+    ) -> Float[Tensor, "B T S"]:
+        """Return what the heads give, from the states after every step and before it."""
         raise NotImplementedError
 
 
@@ -91,24 +104,25 @@ class Turns(Head):
     def start(self, batch: int, like: Tensor) -> Tensor:
         return heads.identity(like.new_empty(batch, *self.held, self.count)).flatten(1)
 
-    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
-        vectors, h0 = (
-            u.unflatten(2, (*self.taken, self.count)),
-            state.unflatten(1, (*self.held, self.count)),
-        )
-        h = heads.turns(vectors, h0, reset).flatten(2)
-        return math.sqrt(self.order) * h, h[:, -1]
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None, hard: bool = False) -> Tensor:
+        vectors = u.unflatten(2, (*self.taken, self.count))
+        return heads.turns(vectors, state.unflatten(1, (*self.held, self.count)), reset).flatten(2)
+
+    def read(self, h: Tensor, before: Tensor) -> Tensor:
+        return math.sqrt(self.order) * h
 
     def rotations(self, u: Float[Tensor, "E I"]) -> Float[Tensor, "E N m m"]:
         """Return the rotation of one step for each row."""
-        start = heads.identity(u.new_empty(len(u), *self.held, self.count))
-        h = heads.turns(u.unflatten(1, (1, *self.taken, self.count)), start)
-        return h[:, 0].permute(0, 3, 1, 2)
+        h = self.run(u[:, None], self.start(len(u), u), None)
+        return h[:, 0].unflatten(1, (*self.held, self.count)).permute(0, 3, 1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Routes(Head):
-    """Groups of places between which each step moves shares; squaring makes them whole."""
+    """Groups of places between which each step moves shares; squaring makes them whole.
+
+    In evaluation each place sends all that it has to the place with the largest logit.
+    """
 
     places: int
 
@@ -123,11 +137,23 @@ class Routes(Head):
     def start(self, batch: int, like: Tensor) -> Tensor:
         return heads.first_place(like.new_empty(batch, *self.held, self.count)).flatten(1)
 
-    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None, hard: bool = False) -> Tensor:
         stay = torch.eye(self.places, dtype=u.dtype, device=u.device)[:, :, None]
         logits = u.unflatten(2, (*self.taken, self.count)) + stay
-        h = heads.places(logits, state.unflatten(1, (*self.held, self.count)), reset).flatten(2)
-        return 2 * h, h[:, -1]
+        before = state.unflatten(1, (*self.held, self.count))
+        if not hard:
+            return heads.places(logits, before, reset).flatten(2)
+        place, visited = before.argmax(dim=1), []
+        for step, targets in enumerate(logits.argmax(dim=2).unbind(1)):  # (B, source, N)
+            if reset is not None:
+                place = place.masked_fill(reset[:, step, None], 0)
+            place = targets.gather(1, place[:, None])[:, 0]
+            visited.append(place)
+        shares = F.one_hot(torch.stack(visited, dim=1), self.places).to(u)  # (B, T, N, p)
+        return shares.mT.flatten(2)
+
+    def read(self, h: Tensor, before: Tensor) -> Tensor:
+        return 2 * h
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,23 +162,29 @@ class Counts(Head):
 
     gives = 2
 
-    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None, hard: bool = False) -> Tensor:
         total = torch.cat([state[:, None], whole(u.clamp(-1, 1))], dim=1).cumsum(dim=1)
         counts = total[:, 1:]
-        if reset is not None:  # count from the sum before the last reset
-            steps = torch.arange(1, reset.shape[1] + 1, device=u.device)
-            last = torch.where(reset, steps, 0).cummax(dim=1).values
-            before = total.gather(1, (last - 1).clamp(min=0)[:, :, None].expand_as(counts))
-            counts = counts - torch.where(last[:, :, None] > 0, before, 0)
-        return torch.cat([torch.tanh(1.5 * counts), torch.exp(-counts.square())], dim=2), counts[:, -1]
+        if reset is None:
+            return counts
+        steps = torch.arange(1, reset.shape[1] + 1, device=u.device)
+        last = torch.where(reset, steps, 0).cummax(dim=1).values  # count from the sum before it
+        before = total.gather(1, (last - 1).clamp(min=0)[:, :, None].expand_as(counts))
+        return counts - torch.where(last[:, :, None] > 0, before, 0)
+
+    def read(self, h: Tensor, before: Tensor) -> Tensor:
+        seen = h.clamp(-WINDOW, WINDOW)
+        return torch.cat([torch.tanh(1.5 * seen), torch.exp(-seen.square())], dim=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shift(Head):
     """The input of the step before: `count` is the number of features, and U is the input itself."""
 
-    taken = (0,)
+    taken, recalls = (0,), True
 
-    def run(self, u: Tensor, state: Tensor, reset: Tensor | None) -> Result:
-        before = torch.cat([state[:, None], u], dim=1)[:, :-1]
-        return before if reset is None else before.masked_fill(reset[:, :, None], 0), u[:, -1]
+    def run(self, u: Tensor, state: Tensor, reset: Tensor | None, hard: bool = False) -> Tensor:
+        return u
+
+    def read(self, h: Tensor, before: Tensor) -> Tensor:
+        return before

@@ -164,6 +164,13 @@ class Switch(Cell):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tracker(Cell):
+    """Heads of several kinds side by side; training keeps the few that the answers need."""
+
+    order = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resonator(Cell):
     """Channels of fixed frequencies, for signals and text: a cell of `csprop.CSPLayer` alone."""
 

@@ -14,9 +14,12 @@ from torch import Tensor
 MOST = 128
 """The largest group that is searched for."""
 NEAR = (0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
-"""Distances at which two products are taken for one element, tried in this order."""
+"""Distances at which two products are taken for one element."""
 FURTHEST = 0.25
-"""The largest distance of a learned rotation from its exact one."""
+"""The largest distance of a learned rotation from its exact one: absolute, and as a part of the gap
+between two elements."""
+WIDE = 2.0
+"""A gap above this counts as this one; the group of the identity alone has no other."""
 EXACT = 1e-4
 """The largest distance of a product of exact rotations from its element."""
 ROUNDS = 30
@@ -33,8 +36,12 @@ class Group(NamedTuple):
 
 
 def find_group(learned: Float[Tensor, "K m m"], near: tuple[float, ...] = NEAR) -> Group | None:
-    """Return the finite group near to learned rotations, or None if there is none."""
-    learned = learned.double()
+    """Return the finite group near to learned rotations, or None if there is none.
+
+    A group of many elements is near to any rotations. So we ask for the group whose rotations are the
+    nearest to the learned ones beside the gap between its elements.
+    """
+    learned, best, least = learned.double(), None, FURTHEST
     for distance in near:
         table = _multiply_out(learned, distance)
         if table is None or any(len(set(column)) != len(table) for column in zip(*table, strict=True)):
@@ -42,21 +49,29 @@ def find_group(learned: Float[Tensor, "K m m"], near: tuple[float, ...] = NEAR) 
         group = _average(learned, torch.tensor(table))
         products = group.generators[None] @ group.elements[:, None]
         off = _distance(products, group.elements[group.table]).max()
-        if off < EXACT and _distance(group.generators, learned).max() < FURTHEST:
-            return group
-    return None
+        away, one = float(_distance(group.generators, learned).max()), group.elements
+        gap = min([WIDE, *_distance(one[:1], one[1:]).tolist()])  # all elements have the same gaps
+        if off < EXACT and away < min(FURTHEST, least * gap):
+            best, least = group, away / gap
+    return best
 
 
-def distinct(rows: Float[Tensor, "*E"], distance: float, most: int) -> Float[Tensor, "*K"] | None:
-    """Return rows such that every row is within a distance of one; None if more would be needed."""
-    chosen = rows[:1]
-    while True:
-        away, place = torch.cdist(rows.flatten(1), chosen.flatten(1)).amin(dim=1).max(dim=0)
-        if away < distance:
-            return chosen
+def distinct(
+    rows: Float[Tensor, "*E"], distance: float, most: int, first: int = 1
+) -> Float[Tensor, "*K"] | None:
+    """Return rows such that every row is within a distance of one; None if more would be needed.
+
+    The first ones are among them.
+    """
+    chosen, others = rows[:first], rows[first:]
+    away = torch.cdist(others.flatten(1), chosen.flatten(1)).amin(dim=1)
+    while len(others) and (furthest := int(away.argmax())) >= 0 and away[furthest] >= distance:
         if len(chosen) >= most:
             return None
-        chosen = torch.cat([chosen, rows[place : place + 1]])
+        chosen = torch.cat([chosen, others[furthest : furthest + 1]])
+        nearer = torch.cdist(others.flatten(1), chosen[-1:].flatten(1))[:, 0]
+        away = torch.minimum(away, nearer)
+    return chosen
 
 
 def _multiply_out(learned: Tensor, distance: float) -> list[list[int]] | None:
@@ -64,17 +79,12 @@ def _multiply_out(learned: Tensor, distance: float) -> list[list[int]] | None:
     elements = torch.eye(learned.shape[1], dtype=learned.dtype)[None]
     table: list[list[int]] = []
     while len(table) < len(elements):
-        targets = []
-        for product in learned @ elements[len(table)]:
-            away, place = _distance(elements, product).min(dim=0)
-            if away < distance:
-                targets.append(int(place))
-            elif len(elements) < MOST:
-                targets.append(len(elements))
-                elements = torch.cat([elements, product[None]])
-            else:
-                return None
-        table.append(targets)
+        products = learned @ elements[len(table)]
+        new = distinct(torch.cat([elements, products]), distance, MOST, len(elements))
+        if new is None:
+            return None
+        elements = new
+        table.append(torch.cdist(products.flatten(1), elements.flatten(1)).argmin(dim=1).tolist())
     return table
 
 

@@ -33,9 +33,11 @@ class Architecture:
         self._check_cells()
         check_types(self)
         check_ranges(self, width=(1, 65_536), depth=(1, 1024))
-        if self.order > 2 and self.decoder in ("phase", "complex"):
+        fits = {1: ("linear",), 2: ("cos_sin", "phase", "complex", "linear")}
+        decoders = fits.get(self.order, ("linear", "cos_sin"))
+        if self.decoder not in decoders:
             raise InputError(
-                f"it reads complex numbers, and the order is {self.order}: choose linear or cos_sin",
+                f"it does not read states of order {self.order}: choose from {', '.join(decoders)}",
                 "decoder",
                 self.decoder,
             )

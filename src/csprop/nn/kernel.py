@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from csprop.cells.block import Block
+from csprop.cells.options import Tracker
 from csprop.errors import InputError
 from csprop.nn.decoder import ComplexDecoder, Decoder, PhaseDecoder
 from csprop.nn.model import CSP
@@ -33,6 +34,8 @@ def unreadable(model: object) -> str:
     """Return why the kernel cannot compute a model; empty if it can."""
     if type(model) is not CSP:
         return "the model is not a CSP"
+    if isinstance(model.config.cell, Tracker):
+        return "it has trackers"
     if has_hooks(model.modules()):
         return "a module has a hook"
     if not untouched(model.modules()):

@@ -10,10 +10,10 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from csprop.cells.block import start_again
-from csprop.cells.options import Cell
+from csprop.cells.options import Cell, Tracker
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
-from csprop.nn.tracker import TrackerBlock
+from csprop.nn.tracker import TrackerLayer
 from csprop.ops.checks import check_tensor
 
 
@@ -192,7 +192,7 @@ class CSPLayer(nn.Module):
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
 
-    def _pays(self, block: CSPBlock | TrackerBlock, tokens: Tensor) -> bool:
+    def _pays(self, block: CSPBlock | TrackerLayer, tokens: Tensor) -> bool:
         """Return True if the entries of all tokens are less work than the entries of all steps."""
         return isinstance(block, CSPBlock) and tokens.numel() >= cast(int, self.vocab_size)
 
@@ -221,9 +221,9 @@ class CSPLayer(nn.Module):
 
 def make_block(
     features: int, width: int | None, kind: LayerKind | Cell, **options: Any
-) -> CSPBlock | TrackerBlock:
+) -> CSPBlock | TrackerLayer:
     """Return one layer of a kind."""
-    if kind != "tracker":
+    if not (kind == "tracker" or isinstance(kind, Tracker)):
         return CSPBlock(features, width, kind, **options)
     own = {"dropout", "generator"}
     if unknown := sorted(
@@ -233,11 +233,11 @@ def make_block(
             f"a tracker has no option {unknown[0]!r}: its heads are the same for every task"
         )
     check_sizes(features=features)
-    return TrackerBlock(features, **{name: options[name] for name in own & options.keys()})
+    return TrackerLayer(features, **{name: options[name] for name in own & options.keys()})
 
 
 def _run_block(
-    block: CSPBlock | TrackerBlock,
+    block: CSPBlock | TrackerLayer,
     x: Tensor,
     onto: Tensor,
     state: Tensor | None,

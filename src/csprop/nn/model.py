@@ -222,7 +222,7 @@ class CSP(nn.Module):
         device = self.embedding.device
         check_tensor("tokens", tokens, "int64", ("batch", "time"), device)
         if state is not None:
-            shape = (tokens.shape[0], self.config.depth, self.config.order, self.config.width)
+            shape = (tokens.shape[0], self.config.depth, *self.layers[0].h0.shape)
             check_tensor("state", state, "floating-point", shape, device)
         if reset is not None:
             check_tensor("reset", reset, "bool", tokens.shape, device)

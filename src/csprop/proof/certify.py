@@ -6,19 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
+from csprop.automata.counting import CounterMachine
+from csprop.automata.machine import Machine
 from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.cells.options import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
 from csprop.errors import InputError, about
+from csprop.nn.compile import codes, compile_counter, compile_machine
 from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.progress import lines
-from csprop.proof.attempts import ROUNDS, Attempts, certify_counting
+from csprop.proof.attempts import (
+    ROUNDS, Attempts, certify_counter, certify_counting, check_classes, check_learned,
+)  # fmt: skip
 from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled
+from csprop.proof.heads import read_machine
 from csprop.proof.limits import NotFinite
 from csprop.proof.lock import RADII, lock_at
 from csprop.proof.locked_counter import is_counter
@@ -29,6 +35,7 @@ from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training.batches import training_data
 from csprop.training.metrics import exhaustive
+from csprop.training.pruned import all_heads, drop_heads
 
 LENGTH = 16
 """The length of examples that are drawn for a model without training data, or the task's next one."""
@@ -98,13 +105,19 @@ def certify(
             raise InputError("a model that counts is proven at every depth: leave out the depth")
         with lines(f"certify {task.name}", on_round, progress) as report:
             return certify_counting(copy.deepcopy(model), task, examples, rounds, seed, report)
-    if not task.finite:
+    heads = isinstance(model, nn.Module) and bool(all_heads(model))
+    if heads and depth is not None:
+        raise InputError("a tracker is proven at every depth: leave out the depth")
+    if not (task.finite or heads):
         depth = examples.tokens.shape[1] // 2 if depth is None else depth
         _check_bounded(task, depth)
         examples = _within(task, depth, examples)
     elif depth is not None:
         raise InputError(f"{task.name}: has finitely many states: leave out the depth")
     model = copy.deepcopy(model)
+    if heads:
+        with lines(f"certify {task.name}", on_round, progress) as report:
+            return certify_heads(model, task, examples, report)
     if isinstance(model, FromLayer):
         rounds = 0  # the embedding is given, and must not be trained
         for cell in model.cells:
@@ -167,3 +180,31 @@ def certify_at(model: Stepwise, codes: Sequence[Tensor], task: Task) -> Certific
         return state_failure(task, failure)
     outcome = prove(locked, measured, task, None, rounds=0, radius=RADII[0])
     return state_failure(task, outcome) if isinstance(outcome, Difference) else outcome
+
+
+def certify_heads(
+    model: Any, task: Task, examples: Labelled, report: Callable[[str], None]
+) -> Certificate:
+    """Read the machine of a network of trackers, write it into a router, and prove this one."""
+    model.eval().requires_grad_(False)
+    check_classes(model(examples.tokens[:1]).shape[2], task)
+    before = examples.judge(model(examples.tokens)).misses
+    drop_heads(model, examples)
+    try:
+        certificate = certify_machine(read_machine(model, len(task.vocab)), task)[1]
+        if certificate.locked is not None:
+            check_learned(certificate.locked, task, examples, before)
+    except (NotFinite, InputError) as failure:
+        certificate = state_failure(task, NotFinite(str(failure)))
+    report(certificate.statement)
+    return certificate
+
+
+def certify_machine(machine: Machine | CounterMachine, task: Task) -> tuple[CSP, Certificate]:
+    """Return a model that has a machine in its weights, and its proof against a task."""
+    classes = len(task.classes)
+    if isinstance(machine, CounterMachine):
+        model = compile_counter(machine, classes)
+        return model, certify_counter(model, task)
+    model = compile_machine(machine, classes)
+    return model, certify_at(model, [codes(model)], task)

@@ -129,14 +129,12 @@ class FromLayer(nn.Module):
                 "layer must not be bidirectional, for it has no single step, nor have a vocab_size: "
                 "give its embedding as `embedding`"
             )
-        if not all(isinstance(block, CSPBlock) for block in layer.blocks):
-            raise InputError('a tracker cannot be certified yet: use a layer of kind="router"')
         self.embedding, self.layer, self.head = embedding, layer, head
 
     @property
     def cells(self) -> list[nn.Module]:
         """The modules that hold the states, first layer first."""
-        return [block.cell for block in self.layer.layers]
+        return [getattr(block, "cell", block) for block in self.layer.layers]
 
     def initial_state(self, batch: int = 1) -> Tensor:
         return self.layer.initial_state(batch)

@@ -70,7 +70,7 @@ def load(trained: Trained) -> Certificate | None:
     if certificate is None or certificate.proof is None:
         return certificate
     try:
-        locked = _locked(folder.read(checkpoint.LOCKED), config, certificate)
+        locked = _locked(folder.read(checkpoint.LOCKED), certificate)
     except (NotFinite, RuntimeError, LookupError, ValueError):
         path = folder.path / checkpoint.LOCKED
         raise InputError(
@@ -79,9 +79,10 @@ def load(trained: Trained) -> Certificate | None:
     return replace(certificate, locked=locked)
 
 
-def _locked(content: bytes, config: CSPConfig, certificate: Certificate) -> Locked | LockedCounter:
+def _locked(content: bytes, certificate: Certificate) -> Locked | LockedCounter:
     """Return the locked model of a verified file, if torch computes the verified machine."""
-    tensors, prefix = unpack(content), "network."
+    assert certificate.model is not None
+    config, tensors, prefix = CSPConfig.from_json(certificate.model), unpack(content), "network."
     weights = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
     model, proof = network(config, weights).eval().requires_grad_(False), certificate.proof
     if isinstance(proof, CountingProof):

@@ -26,6 +26,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "router": {"places": 0, "maps": 0},
     "counter": {},
     "switch": {},
+    "tracker": {},  # only as trained: its machine is certified as a model of another kind
 }  # fmt: skip
 """The options of each kind of cell, and their defaults."""
 

@@ -9,9 +9,7 @@ from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.sources import read_automaton, to_automaton
 from csprop.errors import InputError
-from csprop.nn.compile import codes, compile_counter, compile_machine
-from csprop.proof.attempts import certify_counter
-from csprop.proof.certify import certify_at
+from csprop.proof.certify import certify_machine
 from csprop.runs.run import Run
 from csprop.tasks import resolve
 from csprop.tasks.base import Task
@@ -49,15 +47,13 @@ def from_machine(
     if out is not None:
         refuse_existing([out], resumable=False)
         task = within(task, Path(out))
-    counts = isinstance(machine, CounterMachine)
-    preset, classes = "counter" if counts else "router", len(task.classes)
-    model = compile_counter(machine, classes) if counts else compile_machine(machine, classes)
+    preset = "counter" if isinstance(machine, CounterMachine) else "router"
+    model, proof = certify_machine(machine, task)
     recipe = recipe or preset_of(preset, task).recipe
     config = RunConfig(
         task=task.describe(), preset=preset, seed=seed, model=model.config, recipe=recipe
     )
     model.trained_as, model.names = config, names_of(task)
-    proof = certify_counter(model, task) if counts else certify_at(model, [codes(model)], task)
     locked, drawn = proof.locked or model, task.oracle is not None
     scores = at_length(locked, task, recipe.length, seed) if drawn else score(locked, task.data)
     result = Result(

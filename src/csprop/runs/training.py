@@ -26,7 +26,7 @@ OnEpoch = Callable[[dict[int, Epoch]], None]
 """Is called after an epoch with the metrics of every seed."""
 PROOF_SECONDS = 8.0
 """The processor time for the proof of a run; most built-in tasks take less than three seconds."""
-LOCKABLE = {"rotor", "router", "counter", "switch"}  # kinds of cells
+LOCKABLE = {"rotor", "router", "counter", "switch", "tracker"}  # kinds of cells
 
 
 def ignore(rows: object) -> None:

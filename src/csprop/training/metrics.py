@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from csprop.data.examples import UNLABELLED, Examples, Padded, Steps
 from csprop.errors import InputError
 from csprop.nn.kernel import every_score, row_scores
+from csprop.nn.model import CSP
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
 from csprop.training.labelled import Labelled
-from csprop.training.pruned import Pruned, is_rotor
+from csprop.training.pruned import Pruned, all_heads, drop_heads, is_rotor
 from csprop.training.scores import (
     EVALUATION,
     MOST_INPUTS,
@@ -132,6 +133,8 @@ def finish(
 def _settle(trainer: "Trainer") -> None:
     """Round the angles of a rotor that reached its target, and drop what its answers do not need."""
     model, best = trainer.model, trainer.best["accuracy"]
+    if isinstance(model, CSP) and all_heads(model):
+        drop_heads(model, Labelled.of(trainer.training, trainer.recipe))
     if best >= trainer.target and is_rotor(model) and list(model.buffers()):
         simple = Pruned.whole(model).simplify(Labelled.of(trainer.training, trainer.recipe)).model
         if score(simple, trainer.held_out).accuracy >= best:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from csprop.cells.options import Counter, Paper, Rotor, Router, Switch
+from csprop.cells.options import Counter, Paper, Rotor, Router, Switch, Tracker
 from csprop.errors import InputError
 from csprop.fields import check_ranges, check_types
 from csprop.nn.config import Architecture
@@ -166,10 +166,24 @@ def counter(task: Needs) -> Preset:
     return Preset(model=model, recipe=recipe)
 
 
+def tracker(task: Needs) -> Preset:
+    """Return two layers of heads of all kinds, the same for every task: nothing about it is used.
+
+    Training keeps the heads that the answers need. They are read as a machine, and proven.
+    """
+    model = Architecture(width=64, depth=2, cell=Tracker(), decoder="linear")
+    recipe = Recipe(
+        split="disjoint", supervise="every", lr=6e-3, batch_size=16, epochs=10, hold=3,
+        schedule="cosine", short_first=3,
+    )  # fmt: skip
+    return Preset(model=model, recipe=recipe)
+
+
 PRESETS: dict[str, Callable[[Needs], Preset]] = {
     "rotor": rotor,
     "router": router,
     "counter": counter,
+    "tracker": tracker,
     "paper": paper,
 }
 

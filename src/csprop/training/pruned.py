@@ -5,15 +5,17 @@ channel stays at its initial value: its angles are 0 and its gate is open.
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.cells.block import polar
 from csprop.cells.rotor import RotorBlock
+from csprop.cells.tracker import SparseHeads
 from csprop.nn.model import CSP
 from csprop.ops.scan import turn
 from csprop.training.labelled import Judgement, Labelled
@@ -154,3 +156,43 @@ def _channels(used: Mask) -> list[Mask]:
     """Return each channel in use as a mask."""
     each = torch.eye(used.numel(), dtype=torch.bool).view(-1, *used.shape)
     return list(each[used.flatten()])
+
+
+def all_heads(model: nn.Module) -> list[SparseHeads]:
+    """Return the heads of each tracker in a network, first layer first."""
+    return [each for each in model.modules() if isinstance(each, SparseHeads)]
+
+
+@torch.no_grad()
+def drop_heads(model: nn.Module, examples: Labelled) -> None:
+    """Leave out whole layers of heads, then kinds, then single heads, if there are no more errors.
+
+    The last layer comes first, and of single heads those whose absence costs least.
+    """
+    rows = examples.first(PRUNING_ROWS)
+    samples, layers = (rows.first(GLANCE_ROWS), rows), all_heads(model)[::-1]
+    before = [each.judge(model(each.tokens)).misses for each in samples]
+
+    def worse() -> bool:
+        pairs = zip(samples, before, strict=True)
+        return any(each.judge(model(each.tokens)).misses > most for each, most in pairs)
+
+    def loss_of(layer: SparseHeads, heads: Tensor) -> float:
+        with layer.leave_out(heads):
+            return samples[0].judge(model(samples[0].tokens)).loss
+
+    def drop(layer: SparseHeads, groups: Sequence[Tensor]) -> None:
+        for heads in groups:
+            with layer.leave_out(heads):
+                needed = worse()
+            if not needed:
+                layer.keep(~heads)
+
+    for layer in layers:
+        drop(layer, [torch.ones_like(layer.followed.used)])
+    for layer in layers:
+        drop(layer, layer.kinds())
+    for layer in layers:
+        each = torch.eye(len(layer.kept), dtype=torch.bool)[layer.followed.used]
+        losses = {number: loss_of(layer, one) for number, one in enumerate(each)}
+        drop(layer, [each[number] for number in sorted(losses, key=losses.__getitem__)])

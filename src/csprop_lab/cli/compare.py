@@ -9,7 +9,7 @@ from csprop.cli.options import Arg
 from csprop.errors import about
 from csprop_lab.cli.where import Where, engine, split_names
 from csprop_lab.layers import PEERS, check
-from csprop_lab.study.protocols import CSPROP, PROTOCOLS, TABLED, choose_protocols
+from csprop_lab.study.protocols import OURS, PROTOCOLS, TABLED, choose_protocols
 
 ACROSS = 3
 """Tasks side by side on a terminal."""
@@ -59,12 +59,12 @@ def run(args: Args) -> int:
     if args.list:
         return _list(args)
     run_jobs = engine(args)
-    models = [CSPROP, *PEERS] if args.models is None else split_names(args.models, "models")
+    models = [*OURS, *PEERS] if args.models is None else split_names(args.models, "models")
     protocols = split_names(args.protocol, "protocol")
     tasks = None if args.tasks is None else split_names(args.tasks, "tasks")
     with about("models", args.models):
         for model in models:
-            if model != CSPROP:
+            if model not in OURS:
                 check(model)
     with about("protocol", args.protocol):
         choose_protocols(protocols, None)
@@ -120,8 +120,7 @@ def _list(args: Args) -> int:
         common.show_json({"layers": layers, "protocols": known})
         return 0
     print("Layers, and where they were published:")
-    own = (CSPROP, "the preset that suits the task, locked and proven")
-    common.show_columns([own, *((name, each.paper) for name, each in PEERS.items())])
+    common.show_columns([*OURS.items(), *((name, each.paper) for name, each in PEERS.items())])
     print("\nProtocols, and where they are from:")
     common.show_columns([(each.name, each.source) for each in PROTOCOLS.values()])
     print("\nThe tasks of each protocol:")

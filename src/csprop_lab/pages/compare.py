@@ -18,7 +18,7 @@ from csprop_lab.study.compare import cells, cost, fill, remaining
 from csprop_lab.study.compared import Comparison, any_proof, at_longest, proven
 from csprop_lab.study.measure import Row, measure
 from csprop_lab.study.own_layer import register
-from csprop_lab.study.protocols import CSPROP, FULL, QUICK, choose_protocols
+from csprop_lab.study.protocols import CSPROP, FULL, MERGING, OURS, QUICK, choose_protocols
 from csprop_lab.study.publish import METADATA
 from csprop_lab.study.results import Results
 
@@ -71,7 +71,7 @@ def compare(
         effort = dataclasses.replace(effort, seeds=seeds)
     versions, models = {}, list(dict.fromkeys(models))
     for model in models:
-        if model != CSPROP and model not in PEERS:
+        if model not in OURS and model not in PEERS:
             versions[model] = register(model, layer(model), effort)
     if factory is not None:
         own = _name(factory, name, models)
@@ -107,7 +107,7 @@ def _name(factory: Make, name: str | None, others: Sequence[str]) -> str:
     if isinstance(factory, nn.Module) or not callable(factory):
         raise InputError("the first argument makes a layer from its width: give a class, not a layer")
     called = str(name or getattr(factory, "__name__", "yours")).replace("<lambda>", "yours")
-    if called in (*PEERS, CSPROP, *others):
+    if called in (*PEERS, *OURS, *others):
         raise InputError(f"name={called!r} is the name of another layer: choose another")
     if not re.fullmatch(r"[\w .,:+()\[\]-]{1,60}", called):
         raise InputError(f"name={called!r}: write up to 60 letters, digits, spaces and - . , : + ( )")

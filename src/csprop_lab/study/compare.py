@@ -14,14 +14,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from csprop.training.presets import Recipe
 from csprop.training.seeding import generator
 from csprop_lab.layers import PEERS
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import engine
-from csprop_lab.study.job import AnyJob, FileJob, csp, network, sizes_of
+from csprop_lab.study.job import AnyJob, FileJob, LearnConfig, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, Effort, Protocol, find_task
+from csprop_lab.study.protocols import CSPROP, OURS, TRACKER, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 
 SHORT_FIRST = 50
@@ -51,13 +52,14 @@ class Cell:
     @cached_property
     def first(self) -> list[AnyJob]:
         """The jobs of the first round: every learning rate with seed 0; of csprop, all seeds."""
-        if self.model == CSPROP:
-            return [self._csprop(seed) for seed in range(self.effort.seeds)]
+        if self.model in OURS:
+            one = self._csprop if self.model == CSPROP else self._merging
+            return [one(seed) for seed in range(self.effort.seeds)]
         return [self._layer(rate, 0) for rate in self.effort.rates]
 
     def round(self, seed: int, rows: Mapping[str, Row]) -> list[AnyJob]:
         """Return the jobs of a seed; all earlier seeds have rows."""
-        if seed == 0 or self.model == CSPROP:
+        if seed == 0 or self.model in OURS:
             return self.first
         return [self._layer(self.rate(rows), seed)]
 
@@ -70,7 +72,7 @@ class Cell:
         """The rows of all seeds that there are, with the learning rate that was chosen."""
         if any(job.key not in rows for job in self.first):
             return []
-        if self.model == CSPROP:
+        if self.model in OURS:
             return [rows[job.key] for job in self.first]
         rate = self.rate(rows)
         keys = [self._layer(rate, seed).key for seed in range(self.effort.seeds)]
@@ -97,17 +99,33 @@ class Cell:
             return self._file(LAYER, {"layer": self.model} | size | trained, seed)
         task = find_task(self.task)
         config = FrameConfig(layer=self.model, **sizes_of(task), **size)
-        recipe = layer_recipe(
-            **trained,
-            length=protocol.longest(self.task),
-            samples=effort.samples,
-            hold_pairs=protocol.hold_pairs,
-        )
+        recipe = self._recipe(**trained)
         return network(
             self.task, config, recipe, seed,
             test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
             test_tasks=protocol.others, follow=protocol.follow,
+            lock=self.model == TRACKER and (task.finite or task.counting is not None),
         )  # fmt: skip
+
+    def _merging(self, seed: int) -> AnyJob:
+        if self.protocol.rows:
+            return self._file(CSPROP, {}, seed)
+        effort, protocol = self.effort, self.protocol
+        recipe = self._recipe(lr=effort.rates[0], batch_size=effort.batch_size, epochs=effort.epochs)
+        return network(
+            self.task, LearnConfig(), recipe, seed,
+            test_lengths=protocol.lengths(self.task, min(FAR, effort.longest)),
+        )  # fmt: skip
+
+    def _recipe(self, **trained: Any) -> Recipe:
+        """Return the recipe of a layer, which also decides the sequences to learn from."""
+        protocol = self.protocol
+        return layer_recipe(
+            **trained,
+            length=protocol.longest(self.task),
+            samples=self.effort.samples,
+            hold_pairs=protocol.hold_pairs,
+        )
 
     def _file(self, method: str, options: dict[str, Any], seed: int) -> FileJob:
         rows, wrong = self.protocol.rows, self.protocol.wrong
@@ -170,7 +188,7 @@ def remaining(results: Results, asked: Sequence[Cell]) -> int:
     count = 0
     for cell in asked:
         count += sum(job.key not in results.rows for job in cell.first)
-        if cell.model != CSPROP:
+        if cell.model not in OURS:
             count += cell.effort.seeds - max(1, len(cell.rows(results.rows)))
     return count
 
@@ -181,7 +199,7 @@ def cost(results: Results, asked: Sequence[Cell]) -> float:
     One step of each is timed. csprop's own models, and the tests, come in addition.
     """
     seconds = 0.0
-    for model in dict.fromkeys(cell.model for cell in asked if cell.model != CSPROP):
+    for model in dict.fromkeys(cell.model for cell in asked if cell.model not in OURS):
         own = [cell for cell in asked if cell.model == model]
         pace = _pace(own[0])
         for cell in own:

@@ -12,7 +12,7 @@ from csprop.training.scores import percent
 from csprop_lab.layers import PEERS
 from csprop_lab.study.compare import Cell, cells
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, FULL, PROTOCOLS, TABLED, Effort, Protocol, find_task
+from csprop_lab.study.protocols import CSPROP, FULL, OURS, PROTOCOLS, TABLED, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 from csprop_lab.study.texts import markdown
 
@@ -49,7 +49,7 @@ class Comparison:
     def seeds(self) -> int:
         """The number of seeds that every layer has been trained with so far."""
         return min(
-            (len(rows) for (*_, name), rows in self._rows.items() if name != CSPROP),
+            (len(rows) for (*_, name), rows in self._rows.items() if name not in OURS),
             default=self.effort.seeds,
         )
 
@@ -102,7 +102,7 @@ class Comparison:
         return [
             model, *(ranges or ["–"] * 4), f"{near} of {len(found)}", f"{far} of {len(found)}",
             f"{certain} of {len(found)}" if any(map(any_proof, found)) else "not tried",
-            PEERS[model].paper if model in PEERS else "this package" if model == CSPROP else "–",
+            PEERS[model].paper if model in PEERS else "this package" if model in OURS else "–",
         ]  # fmt: skip
 
     def heat_map(self) -> Any:
@@ -168,7 +168,7 @@ class Comparison:
 def full(results: Path) -> Comparison:
     """The comparison of all layers whose rows are in a folder of results."""
     protocols = [PROTOCOLS[name] for name in TABLED]
-    return Comparison(Results(results / FOLDER), cells(protocols, [CSPROP, *PEERS], FULL))
+    return Comparison(Results(results / FOLDER), cells(protocols, [*OURS, *PEERS], FULL))
 
 
 def from_to(least: float, most: float) -> str:
@@ -200,16 +200,22 @@ def at_longest(row: Row) -> float:
     result = row.get("result", {})
     if "fresh_right" in result:
         return result["fresh_right"] / result["fresh"]
-    lengths = row.get("locked", {}).get("lengths") or row.get("lengths", {})
+    lengths = tested(row)
     others = row.get("tasks", {}).values()
     return min([list(lengths.values())[-1], *others]) if lengths else 0.0
+
+
+def tested(row: Row) -> dict[str, float]:
+    """The accuracy by length: of csprop's own row as proven, of a layer as trained."""
+    proven = row.get("locked", {}).get("lengths") if row["job"]["family"] == "csp" else None
+    return proven or row.get("lengths", {})
 
 
 def by_length(rows: Sequence[Row]) -> dict[int, float]:
     """The median accuracy by length, of the proven models if there are any."""
     found: dict[int, list[float]] = {}
     for row in rows:
-        lengths = row.get("locked", {}).get("lengths") or row.get("lengths", {})
+        lengths = tested(row)
         last = 0.0
         for length in row["job"].get("test_lengths", ()):  # where it was not followed, the last counts
             last = lengths.get(str(length), last)
@@ -247,12 +253,13 @@ def cell_text(rows: Sequence[Row]) -> str:
     text = f"{percent(near)}, {percent(far)}"
     if any("right" in row.get("result", {}) for row in rows):
         return f"{text}, right machine {proven(rows)} of {len(rows)}"
-    if any_proof(rows):
-        drifted = statistics.median(
-            list(row["lengths"].values())[-1] for row in rows if "lengths" in row
-        )
-        return f"{text}, proven {proven(rows)} of {len(rows)}, unlocked {percent(drifted)}"
-    return text
+    if not any_proof(rows):
+        return text
+    text += f", proven {proven(rows)} of {len(rows)}"
+    if rows[0]["job"]["family"] != "csp":
+        return text
+    unlocked = statistics.median(list(row["lengths"].values())[-1] for row in rows if "lengths" in row)
+    return f"{text}, unlocked {percent(unlocked)}"
 
 
 def short_text(rows: Sequence[Row]) -> str:

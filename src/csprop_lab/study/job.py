@@ -16,7 +16,14 @@ from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import DataName
 
-MODELS: dict[str, type] = {"peer": PeerConfig, "frame": FrameConfig, "released": ReleasedConfig}
+@dataclass(frozen=True, kw_only=True)
+class LearnConfig:
+    """`csprop learn`, which has no options here."""
+
+
+MODELS: dict[str, type] = {
+    "peer": PeerConfig, "frame": FrameConfig, "released": ReleasedConfig, "learn": LearnConfig,
+}  # fmt: skip
 """By family, the class of a model's options; the family csp has `CSPConfig`."""
 
 

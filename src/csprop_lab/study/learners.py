@@ -15,23 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from csprop import Automaton, Learned, learn
+from csprop import Automaton, CSPConfig, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
 from csprop.errors import Diverged
+from csprop.proof.certify import certify_machine
+from csprop.tasks import get
 from csprop.tasks.rows import RowsTask
 from csprop.training.batches import training_data
-from csprop.training.config import configure
+from csprop.training.config import RunConfig, configure
 from csprop.training.loop import Trainer
 from csprop.training.metrics import last_logits
 from csprop.training.presets import Recipe
+from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
 from csprop_lab.layers.basic import Peer, PeerConfig
 from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import bliss
-from csprop_lab.study.job import FileJob, sizes_of
+from csprop_lab.study.job import FileJob, Job, sizes_of
 from csprop_lab.study.languages import Drawn, draw, fresh, languages
 
 Found = dict[str, Any]
@@ -86,6 +89,53 @@ def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
     result["right"] = result["right"] and out.verdict.clear
     result["clear"] = out.verdict.clear
     return {"result": result | _suspects(out, rows), "seconds": seconds}
+
+
+SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
+"""The sequences at a length; fewer than in `csprop eval`, because there are many runs."""
+
+
+def merge(job: Job) -> Found:
+    """Return what `csprop learn` makes of the sequences that a layer would be trained on.
+
+    A machine that csprop itself does not call clear has no proof.
+    """
+    task = get(job.task)
+    told: Any = {"name": job.task}
+    model = CSPConfig(**sizes_of(task))
+    config = RunConfig(task=told, preset="study", seed=job.seed, model=model, recipe=job.recipe)
+    rows, held_out = training_data(task, config)
+    steps, lines = rows.padded(), list(range(1, len(rows) + 1))
+    cut = zip(steps.tokens.tolist(), steps.labels.tolist(), rows.lengths.tolist(), strict=True)
+    pairs = [(tokens[:length], labels[:length]) for tokens, labels, length in cut]
+    sequences = [[task.vocab[token] for token in tokens] for tokens, _ in pairs]
+    labels = [[task.classes[label] for label in labels] for _, labels in pairs]
+    names = task.words, task.vocab, task.classes
+    file = RowsTask(job.task, pack(job.task, lambda: [(lines, sequences, labels)], *names))
+    out, seconds = _timed(lambda: learn(file, seed=job.seed, progress=False))
+
+    def right(tokens: Any, labels: Any) -> float:
+        return float((out.machine.run(tokens)[:, -1] == labels).mean())
+
+    lengths = {}
+    for length in job.test_lengths:
+        tokens = task.sample(SAMPLING.count(length), length, generator(job.seed, "eval", length))
+        lengths[str(length)] = right(tokens.numpy(), task.labels(tokens)[:, -1].numpy())
+    certificate = certify_machine(out.machine, task)[1] if out.verdict.clear and task.total else None
+    return {
+        "result": {
+            "accuracy": right(held_out.padded().tokens.numpy(), held_out.last),
+            "epochs": 0,
+            "parameters": len(out.machine) * out.machine.symbols,
+        },
+        "lengths": lengths,
+        "locked": {
+            "verdict": certificate.verdict if certificate else "not clear",
+            "proven": bool(certificate and certificate.proven),
+        },
+        "training_seconds": seconds,
+        "seconds": seconds,
+    }
 
 
 def _strings(job: FileJob) -> Found:

@@ -16,16 +16,16 @@ from csprop.tasks.base import Task
 from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, environment
 from csprop.training.metrics import at_length
-from csprop.training.scores import Sampling
 from csprop.training.seeding import generator
 from csprop.training.session import execute
 from csprop.training.stored import Trained
 from csprop_lab.layers.basic import Peer
 from csprop_lab.layers.frame import Frame
+from csprop_lab.layers.own import Stepwise
 from csprop_lab.released import NotRounded, Released, prove
 from csprop_lab.signals.sequences import Learner, sequences, size_of
 from csprop_lab.study.job import MODELS, AnyJob, FileJob, Job, LayerJob
-from csprop_lab.study.learners import run_methods
+from csprop_lab.study.learners import SAMPLING, merge, run_methods
 from csprop_lab.training import train_module
 
 Row = dict[str, Any]
@@ -33,8 +33,6 @@ Row = dict[str, Any]
 locked and training_seconds (rows of earlier versions lack it); the row of a `FileJob` has result alone,
 the row of a `LayerJob` result, curve and training_seconds."""
 
-SAMPLING = Sampling(tokens=1 << 20, fewest=4, most=256)
-"""The sequences at a length; fewer than in `csprop eval`, because there are many runs."""
 CURVES = ("accuracy", "f1", "loss", "grad_norm")
 """The metrics of every epoch that a row has."""
 NETWORKS: dict[str, Any] = {"peer": Peer, "frame": Frame, "released": Released}
@@ -56,6 +54,8 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     if layers:
         return [_head(job) | _layer(job) for job in layers]
     models = [job for job in jobs if isinstance(job, Job)]
+    if models[0].family == "learn":
+        return [_head(job) | merge(job) for job in models]
     if models[0].family in NETWORKS:
         return [_network(job) for job in models]
     trained = _csp(models, unfinished)
@@ -167,6 +167,8 @@ def _locked(job: Job, run: Trained) -> dict[str, Any]:
     try:
         if isinstance(run.model, Released):
             certificate, frame = prove(run)
+        elif isinstance(run.model, Frame):
+            certificate = certify(Stepwise(run.model, run.config), run.task, progress=False)
         else:
             certificate = certify(run.model, run.task, progress=False)
     except NotRounded as refused:

@@ -16,6 +16,16 @@ from csprop_lab.study.texts import read_numbers
 CSPROP = "csprop"
 """The name of csprop's own row: the preset that suits the task, locked and proven."""
 
+TRACKER = "csprop-tracker"
+"""csprop's layer on the same terms as all others; its machine is read off and proven afterwards."""
+MERGING = "csprop-learn"
+"""`csprop learn` on the sequences that the layers learn from: no network, no hint and no rate."""
+OURS = {
+    CSPROP: "the preset that suits the task, locked and proven",
+    MERGING: "csprop learn: states merged, on the same sequences as the layers",
+}
+"""Rows that are not layers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
