@@ -44,12 +44,12 @@ class Args(common.Arguments):
     """Labelled sequences of your own instead of a task: a .jsonl, .csv or .tsv file."""
 
     preset: Annotated[
-        Literal["rotor", "router", "counter", "paper"] | None,
+        Literal["rotor", "router", "counter", "tracker", "paper"] | None,
         Arg("NAME", "(default: the one that suits the task)"),
     ] = None
     """The kind of model. rotor: states that rotate; router: states that are places, for any finite
-    machine; counter: whole numbers, for what no finite machine solves. These three are made to be
-    certified. paper: the model as printed."""
+    machine; counter: whole numbers, for what no finite machine solves; tracker: heads of all kinds,
+    without a hint. These are made to be certified. paper: the model as printed."""
 
     seed: Annotated[int | None, Arg(hint="(default: 0)")] = None
     """Seed of the data, the split, the initial weights and the order of examples."""

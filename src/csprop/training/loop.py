@@ -22,6 +22,7 @@ from csprop.progress import Epoch
 from csprop.training.batches import Batch, batches_of_epoch
 from csprop.training.metrics import score
 from csprop.training.presets import Recipe
+from csprop.training.seeding import generator
 from csprop.training.steps import Adam, descend, kernel_step, not_finite, set_gradients
 
 
@@ -57,7 +58,13 @@ class Trainer:
     def finished(self) -> bool:
         """True if the target has held long enough, or this was the last epoch."""
         enough = 0 < self.recipe.hold <= self.streak
+        enough |= self.restarts and self.best["accuracy"] >= self.target
         return enough or self.epoch >= self.recipe.epochs
+
+    @property
+    def restarts(self) -> bool:
+        """True if an attempt has just ended."""
+        return self.epoch > 0 == self.epoch % (self.recipe.restart or self.epoch + 1)
 
     def run_epoch(self) -> Epoch:
         """Train on every example once, then evaluate on the held-out set."""
@@ -68,6 +75,9 @@ class Trainer:
 
     def begin_epoch(self) -> None:
         """Prepare the model for this epoch, and choose between the steps of the kernel and of torch."""
+        if self.restarts:
+            self.model.reset_parameters(generator(self.seed, "weights", self.epoch))
+            self.optimizer.state.clear()
         self.model.train()
         for router in self.model.routers:
             router.temperature = self.recipe.temperature(self.epoch + 1)

@@ -13,6 +13,8 @@ from csprop.nn.config import Architecture
 if TYPE_CHECKING:
     from csprop.tasks.base import Task
 
+LONGER = 40
+"""The least length for trackers: shorter sequences can be counted, where a group is meant."""
 SHORTEST = 4
 """The longest sequences of the first epoch, where short ones come first."""
 Needs: TypeAlias = "Task | type[Task]"
@@ -73,6 +75,9 @@ class Recipe:
     short_first: int = 0
     """Learn from short sequences first: for so many epochs the longest grows from 4 tokens on. 0: learn
     from all lengths at once."""
+    restart: int = 0
+    """Begin again with new weights after so many epochs, unless the target was reached; then training
+    ends. 0: never. The best weights of all attempts are the result."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -85,16 +90,20 @@ class Recipe:
         if self.schedule == "cosine" and self.last_lr > self.lr:
             above = f"it is above the first learning rate: write 0 to {self.lr}"
             raise InputError(above, "last_lr", self.last_lr)
-        counts = ("patience", "clip_from_epoch", "hold", "cool_epochs", "short_first")
+        counts = ("patience", "clip_from_epoch", "hold", "cool_epochs", "short_first", "restart")
         check_ranges(
             self, length=(1, 10**7), samples=(0, 10**8), batch_size=(1, 10**8), epochs=(1, 10**8),
             focal_gamma=(0, 100), focal_alpha=(0, 1), target=(0, 1), hold_pairs=(0, 1),
             **dict.fromkeys(counts, (0, 10**8)),
         )  # fmt: skip
 
+    def within(self, epoch: int) -> int:
+        """Return the epoch, counted from 1, within its attempt."""
+        return (epoch - 1) % self.restart + 1 if self.restart else epoch
+
     def temperature(self, epoch: int) -> float:
         """Return the temperature of routers in an epoch, counted from 1; it falls geometrically."""
-        done = min(1.0, (epoch - 1) / self.cool_epochs) if self.cool_epochs else 1.0
+        done = min(1.0, (self.within(epoch) - 1) / self.cool_epochs) if self.cool_epochs else 1.0
         return self.cool**done
 
     def cosine_lr(self, epoch: int) -> float:
@@ -102,11 +111,13 @@ class Recipe:
 
         It is `lr` in the first epoch, and `last_lr` after the last one.
         """
-        left = (1 + math.cos(math.pi * (epoch - 1) / self.epochs)) / 2
+        done = (self.within(epoch) - 1) / (self.restart or self.epochs)
+        left = (1 + math.cos(math.pi * done)) / 2
         return self.last_lr + (self.lr - self.last_lr) * left
 
     def longest(self, epoch: int, whole: int) -> int:
         """Return the longest length of an epoch, where `whole` is the longest length of all."""
+        epoch = self.within(epoch)
         if epoch > self.short_first:
             return whole
         return min(whole, SHORTEST + (whole - SHORTEST) * (epoch - 1) // self.short_first)
@@ -173,8 +184,8 @@ def tracker(task: Needs) -> Preset:
     """
     model = Architecture(width=64, depth=2, cell=Tracker(), decoder="linear")
     recipe = Recipe(
-        split="disjoint", supervise="every", lr=6e-3, batch_size=16, epochs=10, hold=3,
-        schedule="cosine", short_first=3,
+        split="disjoint", supervise="every", samples=3200, lr=4e-3, batch_size=16, epochs=24,
+        restart=6, schedule="cosine", short_first=3,
     )  # fmt: skip
     return Preset(model=model, recipe=recipe)
 
@@ -193,4 +204,7 @@ def preset(name: str, task: Needs) -> Preset:
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: choose from {', '.join(PRESETS)}")
     chosen = PRESETS[name](task)
-    return replace(chosen, recipe=replace(chosen.recipe, length=task.length))
+    length = task.length
+    if name == "tracker" and not isinstance(task, type):
+        length = task.length_from(max(length, LONGER))
+    return replace(chosen, recipe=replace(chosen.recipe, length=length))

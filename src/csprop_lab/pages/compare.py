@@ -126,8 +126,9 @@ def _hours(hours: float) -> str:
 
 def _describe_row(row: Row) -> str:
     job = row["job"]
-    own = job["family"] == "csp" or job.get("method") == CSPROP
+    own = job["family"] in ("csp", "learn") or job.get("method") == CSPROP
     model = CSPROP if own else (job.get("model") or job["options"])["layer"]
+    model = MERGING if job["family"] == "learn" else model
     rate = job["options"].get("lr") if "options" in job else job["recipe"]["lr"]
     what = f"{model} on {job.get('task') or job['language']}, seed {job['seed']}"
     what += "" if own else f", rate {rate:g}"

@@ -22,7 +22,6 @@ from csprop.automata.walk import Oracle
 from csprop.data.packing import pack
 from csprop.errors import Diverged
 from csprop.proof.certify import certify_machine
-from csprop.tasks import get
 from csprop.tasks.rows import RowsTask
 from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, configure
@@ -36,6 +35,7 @@ from csprop_lab.layers.frame import Frame, FrameConfig
 from csprop_lab.study import bliss
 from csprop_lab.study.job import FileJob, Job, sizes_of
 from csprop_lab.study.languages import Drawn, draw, fresh, languages
+from csprop_lab.study.protocols import find_task
 
 Found = dict[str, Any]
 """The `result` and the `seconds` of a method."""
@@ -100,7 +100,7 @@ def merge(job: Job) -> Found:
 
     A machine that csprop itself does not call clear has no proof.
     """
-    task = get(job.task)
+    task = find_task(job.task)
     told: Any = {"name": job.task}
     model = CSPConfig(**sizes_of(task))
     config = RunConfig(task=told, preset="study", seed=job.seed, model=model, recipe=job.recipe)

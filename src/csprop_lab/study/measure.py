@@ -26,6 +26,7 @@ from csprop_lab.released import NotRounded, Released, prove
 from csprop_lab.signals.sequences import Learner, sequences, size_of
 from csprop_lab.study.job import MODELS, AnyJob, FileJob, Job, LayerJob
 from csprop_lab.study.learners import SAMPLING, merge, run_methods
+from csprop_lab.study.protocols import find_task
 from csprop_lab.training import train_module
 
 Row = dict[str, Any]
@@ -59,7 +60,7 @@ def measure(jobs: Sequence[AnyJob], unfinished: Path | None = None) -> list[Row]
     if models[0].family in NETWORKS:
         return [_network(job) for job in models]
     trained = _csp(models, unfinished)
-    sizes = [len(training_data(get(job.task), _config(job, job.model))[0]) for job in models]
+    sizes = [len(training_data(find_task(job.task), _config(job, job.model))[0]) for job in models]
     # Models whose training sets differ in size are trained one after the other.
     return [
         _row(job, run, [other for other, each in zip(trained, sizes, strict=True) if each == size])
@@ -74,13 +75,13 @@ def _head(job: AnyJob) -> Row:
 def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverged]:
     configs = [_config(job, CSPConfig.from_json(job.model)) for job in jobs]
     outs = [None if unfinished is None else unfinished / job.key for job in jobs]
-    task, every, resume = get(jobs[0].task), jobs[0].every_input, unfinished is not None
+    task, every, resume = find_task(jobs[0].task), jobs[0].every_input, unfinished is not None
     return execute(task, configs, outs, resume=resume, every_input=every)
 
 
 def _config(job: Job, model: Any) -> RunConfig:
     return RunConfig(
-        task={"name": job.task}, preset="study", seed=job.seed, model=model, recipe=job.recipe
+        task=find_task(job.task).describe(), preset="study", seed=job.seed, model=model, recipe=job.recipe
     )
 
 
@@ -96,7 +97,7 @@ def _network(job: Job) -> Row:
 
 def train_network(job: Job) -> Trained | Diverged:
     """Train the model of a job that is not of csprop's."""
-    task, config = get(job.task), _config(job, MODELS[job.family](**job.model))
+    task, config = find_task(job.task), _config(job, MODELS[job.family](**job.model))
     model = NETWORKS[job.family](config.model, generator(job.seed, "weights"))
     return train_module(model, task, config, job.every_input)
 

@@ -12,6 +12,7 @@ from typing import Any
 from csprop.errors import InputError
 from csprop.tasks import Task, get
 from csprop_lab.study.texts import read_numbers
+from csprop_lab.study.unseen import unseen_tasks
 
 CSPROP = "csprop"
 """The name of csprop's own row: the preset that suits the task, locked and proven."""
@@ -90,8 +91,8 @@ QUICK = Effort(seeds=1, rates=(0.003,), epochs=4, samples=500, tasks=1, longest=
 
 @cache
 def find_task(task: str) -> Task:
-    """A built-in task: some are large, and asked for often."""
-    return get(task)
+    """Return a built-in task, some of which are large, or one of `unseen.py`."""
+    return unseen_tasks().get(task) or get(task)
 
 
 def length_of(task: str, length: int) -> int:
@@ -108,8 +109,8 @@ PROTOCOLS = {
     for each in read_numbers("protocols.json")
 }
 """By the name that `csprop compare --protocol` takes."""
-TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows)
-"""Those of the table in results/compare: all but the files."""
+TABLED = tuple(name for name, each in PROTOCOLS.items() if not each.rows and name != "unseen")
+"""Those of the table in results/compare: all but the files, and what results/unseen has."""
 
 
 def choose_protocols(names: Sequence[str], tasks: Sequence[str] | None) -> list[Protocol]:
