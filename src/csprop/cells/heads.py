@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from csprop.ops import heads
@@ -76,7 +76,7 @@ class Head:
         reset: Bool[Tensor, "B T"] | None,
         hard: bool = False,
     ) -> Float[Tensor, "B T K"]:
-        """Return the states after every step; `hard` in evaluation."""
+        """Return the states after every step; `hard` ones are whole, wherever they can be."""
         raise NotImplementedError
 
     def read(
@@ -121,7 +121,7 @@ class Turns(Head):
 class Routes(Head):
     """Groups of places between which each step moves shares; squaring makes them whole.
 
-    In evaluation each place sends all that it has to the place with the largest logit.
+    If they are hard, each place sends all that it has to the place with the largest logit.
     """
 
     places: int
@@ -144,7 +144,7 @@ class Routes(Head):
         if not hard:
             return heads.places(logits, before, reset).flatten(2)
         place, visited = before.argmax(dim=1), []
-        for step, targets in enumerate(logits.argmax(dim=2).unbind(1)):  # (B, source, N)
+        for step, targets in enumerate(_largest(logits).unbind(1)):  # (B, source, N)
             if reset is not None:
                 place = place.masked_fill(reset[:, step, None], 0)
             place = targets.gather(1, place[:, None])[:, 0]
@@ -154,6 +154,15 @@ class Routes(Head):
 
     def read(self, h: Tensor, before: Tensor) -> Tensor:
         return 2 * h
+
+
+def _largest(logits: Float[Tensor, "B T p p N"]) -> Int64[Tensor, "B T p N"]:
+    """Return the first target with the largest logit; torch's argmax is far slower here."""
+    most, chosen = logits[:, :, 0], torch.zeros_like(logits[:, :, 0], dtype=torch.int64)
+    for place in range(1, logits.shape[2]):
+        more = logits[:, :, place] > most
+        most, chosen = torch.where(more, logits[:, :, place], most), chosen.masked_fill(more, place)
+    return chosen
 
 
 @dataclass(frozen=True, kw_only=True)

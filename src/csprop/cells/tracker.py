@@ -104,6 +104,7 @@ class SparseHeads(nn.Module):
     inputs: Tensor
     known: Tensor
     kept: Tensor
+    hard: Tensor
 
     def __init__(self, features: int, generator: Generator) -> None:
         super().__init__()
@@ -145,6 +146,7 @@ class SparseHeads(nn.Module):
         self.register_buffer("inputs", torch.zeros(MOST_INPUTS, features))
         self.register_buffer("known", torch.zeros(()))
         self.register_buffer("kept", torch.ones(len(size_of_group)))
+        self.register_buffer("hard", torch.zeros(()))  # 1: places send all that they have to one place
         self._seen: Tensor | None = None
         self._hooked = 0  # the id of the weights whose gradient is watched: copies have no hooks
         self._followed: Followed | None = None
@@ -277,11 +279,15 @@ class SparseHeads(nn.Module):
         fast = (self.fast / (1 - FAST**steps)).sqrt()
         slow = (self.slow / (1 - SLOW**steps)).sqrt().clamp(min=1e-30)
         resting = (2 - fast / slow / LEARNING).clamp(0, 1)
-        sizes = self._group_sizes()
-        density = sizes / self.group_size
+        sizes, density = self._group_sizes(), self.density
         share = LEAST + (1 - LEAST) * (2 - density / density.max() / KNEE).clamp(0, 1)
         drawn = PENALTY * slow * resting * self.price * share / sizes
         return drawn[self.group].to(gradient) * self.readout.weight
+
+    @property
+    def density(self) -> Float[Tensor, " G"]:
+        """The root mean square of each head's weights in the readout."""
+        return self._group_sizes() / self.group_size
 
     def _group_sizes(self) -> Tensor:
         squares = self.readout.weight.detach().square().sum(dim=0)
@@ -309,6 +315,13 @@ class SparseHeads(nn.Module):
         yield
         self._followed = known
 
+    @property
+    def drifting(self) -> Bool[Tensor, " G"]:
+        """The rotations without a group."""
+        known = torch.tensor([*self.followed.known], dtype=torch.int64)
+        turns = torch.arange(len(self.kept)) < sum(head.count for head in self.turns)
+        return turns.index_fill(0, known, False).to(self.kept.device)
+
     def kinds(self) -> list[Bool[Tensor, " G"]]:
         """Return the heads of each kind."""
         kind = torch.arange(len(self.heads)).repeat_interleave(torch.tensor(self._counts))
@@ -316,12 +329,8 @@ class SparseHeads(nn.Module):
 
     @torch.no_grad()
     def _choose(self) -> "Followed":
-        """Choose the heads to follow, and look for the groups of the rotations among them.
-
-        Where some rotations have a group, the others, which would drift, are left out.
-        """
-        density = self._group_sizes() / self.group_size
-        used, first = density.gt(USED * density.max()) & (self.kept > 0), 0
+        """Choose the heads to follow, and look for the groups of the rotations among them."""
+        used, first = self.density.gt(USED * self.density.max()) & (self.kept > 0), 0
         groups = Groups()
         inputs = wide(self.inputs[: int(self.known)])
         weight, bias = wide(self.weight) * (self.pace[:, None] / math.sqrt(self.features)), wide(self.bias)
@@ -333,8 +342,8 @@ class SparseHeads(nn.Module):
                     if group := find_group(rotations[:, each].cpu()):
                         groups[first + each] = rotations[:, each], group
             first += head.count
-        if groups or not self.uses_rotations:
-            used[:first] = torch.isin(torch.arange(first), torch.tensor([*groups])).to(used.device)
+        if not self.uses_rotations:
+            used[:first] = False
         return self._follow(used, groups)
 
     def _follow(self, used: Tensor, groups: Groups) -> "Followed":
@@ -384,7 +393,7 @@ class SparseHeads(nn.Module):
         """Return the states of heads; in evaluation rotations with a group follow its table."""
         if not head.count:
             return u.new_zeros(*u.shape[:2], 0)
-        h = head.run(u, state, reset, hard=not self.training)
+        h = head.run(u, state, reset, not self.training and bool(self.hard))
         if self.training or not isinstance(head, Turns) or not self.followed.groups[head.order]:
             return h
         h = h.clone().unflatten(2, (*head.held, head.count))

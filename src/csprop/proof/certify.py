@@ -20,7 +20,7 @@ from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.progress import lines
 from csprop.proof.attempts import (
-    ROUNDS, Attempts, certify_counter, certify_counting, check_classes, check_learned,
+    LEARNED, ROUNDS, Attempts, certify_counter, certify_counting, check_classes, check_learned,
 )  # fmt: skip
 from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled
@@ -189,8 +189,11 @@ def certify_heads(
     model.eval().requires_grad_(False)
     check_classes(model(examples.tokens[:1]).shape[2], task)
     before = examples.judge(model(examples.tokens)).misses
-    drop_heads(model, examples)
+    labels = int((examples.labels != UNLABELLED).sum())
     try:
+        if before > (1 - LEARNED) * labels:
+            raise NotFinite(f"it is wrong on {before:,} of {labels:,} training labels")
+        drop_heads(model, examples)
         certificate = certify_machine(read_machine(model, len(task.vocab)), task)[1]
         if certificate.locked is not None:
             check_learned(certificate.locked, task, examples, before)

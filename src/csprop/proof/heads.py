@@ -43,6 +43,8 @@ class _Reading:
     def __init__(self, model: Any, symbols: int) -> None:
         self.model = model
         self.layers: list[SparseHeads] = all_heads(model)
+        for layer in self.layers:
+            layer.hard.fill_(1)
         self.start: Tensor = model.initial_state()[0]  # (L, 1, K)
         first = self.layers[0]
         tokens = torch.arange(symbols)

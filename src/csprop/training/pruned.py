@@ -22,6 +22,7 @@ from csprop.training.labelled import Judgement, Labelled
 
 Mask = Bool[Tensor, "L D"]  # the channels in use
 PRUNING_ROWS, GLANCE_ROWS = 1024, 256
+MANY_TOKENS, FEW_TOKENS = 1 << 14, 1 << 12  # of the rows by which heads are left out
 OPEN = 40.0  # σ(40) is 1 in float32 and in float64
 
 
@@ -165,34 +166,45 @@ def all_heads(model: nn.Module) -> list[SparseHeads]:
 
 @torch.no_grad()
 def drop_heads(model: nn.Module, examples: Labelled) -> None:
-    """Leave out whole layers of heads, then kinds, then single heads, if there are no more errors.
+    """Leave out heads, and make places hard, as far as there are no more errors.
 
-    The last layer comes first, and of single heads those whose absence costs least.
+    Whole layers are tried first, the last one before the others; then rotations that drift, then the
+    heads of each kind, then parts of what is left, from the least weights in the readout to the largest.
     """
-    rows = examples.first(PRUNING_ROWS)
-    samples, layers = (rows.first(GLANCE_ROWS), rows), all_heads(model)[::-1]
+    many, few = (max(1, tokens // examples.tokens.shape[1]) for tokens in (MANY_TOKENS, FEW_TOKENS))
+    samples, layers = (examples.first(few), examples.first(many)), all_heads(model)[::-1]
     before = [each.judge(model(each.tokens)).misses for each in samples]
 
     def worse() -> bool:
         pairs = zip(samples, before, strict=True)
         return any(each.judge(model(each.tokens)).misses > most for each, most in pairs)
 
-    def loss_of(layer: SparseHeads, heads: Tensor) -> float:
+    def drop(layer: SparseHeads, heads: Tensor) -> bool:
         with layer.leave_out(heads):
-            return samples[0].judge(model(samples[0].tokens)).loss
+            needed = worse()
+        if not needed:
+            layer.keep(~heads)
+        return not needed
 
-    def drop(layer: SparseHeads, groups: Sequence[Tensor]) -> None:
-        for heads in groups:
-            with layer.leave_out(heads):
-                needed = worse()
-            if not needed:
-                layer.keep(~heads)
+    def thin(layer: SparseHeads, numbers: Tensor) -> None:
+        heads = torch.zeros_like(layer.followed.used).index_fill(0, numbers, True)
+        if len(numbers) and not drop(layer, heads) and len(numbers) > 1:
+            for half in numbers.tensor_split(2):
+                thin(layer, half)
 
+    def harden() -> None:
+        for layer in layers:
+            layer.hard.fill_(1)
+            if worse():
+                layer.hard.fill_(0)
+
+    harden()
     for layer in layers:
-        drop(layer, [torch.ones_like(layer.followed.used)])
+        drop(layer, torch.ones_like(layer.followed.used))
     for layer in layers:
-        drop(layer, layer.kinds())
+        for heads in [layer.drifting, *layer.kinds()]:
+            drop(layer, heads)
     for layer in layers:
-        each = torch.eye(len(layer.kept), dtype=torch.bool)[layer.followed.used]
-        losses = {number: loss_of(layer, one) for number, one in enumerate(each)}
-        drop(layer, [each[number] for number in sorted(losses, key=losses.__getitem__)])
+        order = layer.density.argsort()
+        thin(layer, order[layer.followed.used[order]])
+    harden()
