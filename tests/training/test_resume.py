@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,27 @@ def test_resume_refuses_another_runs_state(copy: Path, tmp_path: Path) -> None:
         shutil.copy(copy / name, tmp_path / "1" / name)
     with pytest.raises(InputError, match=r"config.json: was changed since"):
         tiny(tmp_path / "1", seed=1, epochs=4, resume=True)
+
+
+@pytest.mark.parametrize("stopped", [1, 2, 3])
+def test_a_run_that_began_again_is_resumed(tmp_path: Path, stopped: int) -> None:
+    """Attempts of two epochs; after the second epoch the weights are new, and the best ones are kept."""
+    again: dict[str, Any] = {
+        "restart": 2,
+        "epochs": 5,
+        "schedule": "cosine",
+        "target": 1.0,
+        "samples": 80,
+    }
+    whole = tiny(tmp_path / "whole", lr=1e-4, **again)
+    assert len(whole.metrics) == 5
+    assert [row["lr"] for row in whole.metrics[:2]] == [row["lr"] for row in whole.metrics[2:4]]
+    with suppress(KeyboardInterrupt):
+        tiny(tmp_path / "part", lr=1e-4, on_epoch=stop_after(stopped), **again)
+    tiny(tmp_path / "part", resume=True, lr=1e-4, **again)
+    same(tmp_path / "whole", tmp_path / "part")
+
+
+def test_an_attempt_that_reached_the_target_is_the_last(tmp_path: Path) -> None:
+    run = tiny(restart=3, epochs=9, target=0.1)
+    assert len(run.metrics) == 3

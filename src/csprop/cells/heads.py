@@ -79,9 +79,7 @@ class Head:
         """Return the states after every step; `hard` ones are whole, wherever they can be."""
         raise NotImplementedError
 
-    def read(
-        self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]
-    ) -> Float[Tensor, "B T S"]:
+    def read(self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]) -> Float[Tensor, "B T S"]:
         """Return what the heads give, from the states after every step and before it."""
         raise NotImplementedError
 

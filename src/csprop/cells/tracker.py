@@ -214,9 +214,7 @@ class SparseHeads(nn.Module):
             held = before.index_copy(1, self.followed.states, held)
         return self._give(torch.cat(features, dim=2)), held[:, None]
 
-    def read(
-        self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]
-    ) -> Float[Tensor, "B T F"]:
+    def read(self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]) -> Float[Tensor, "B T F"]:
         """Return the output in evaluation from the states after every step and before it."""
         heads, states = self.followed.heads, self.followed.states
         pairs = zip(_split(h[..., states], heads), _split(before[..., states], heads), strict=True)
@@ -333,7 +331,10 @@ class SparseHeads(nn.Module):
         used, first = self.density.gt(USED * self.density.max()) & (self.kept > 0), 0
         groups = Groups()
         inputs = wide(self.inputs[: int(self.known)])
-        weight, bias = wide(self.weight) * (self.pace[:, None] / math.sqrt(self.features)), wide(self.bias)
+        weight, bias = (
+            wide(self.weight) * (self.pace[:, None] / math.sqrt(self.features)),
+            wide(self.bias),
+        )
         projected = F.linear(inputs, weight, bias * self.pace).split(self._inputs, dim=1)
         for number, head in enumerate(self.turns):
             if len(inputs) and self.uses_rotations:
@@ -356,7 +357,9 @@ class SparseHeads(nn.Module):
             heads.append(replace(head, count=len(own)))
             if isinstance(head, Turns):
                 places = enumerate(own.tolist())
-                mine[head.order] = {i: groups[first + each] for i, each in places if first + each in groups}
+                mine[head.order] = {
+                    i: groups[first + each] for i, each in places if first + each in groups
+                }
             for number, size in enumerate((head.inputs, head.stored, head.size)):
                 places = torch.arange(ends[number], ends[number] + size, device=used.device)
                 parts[number].append(places.view(-1, head.count)[:, own].flatten())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,10 +10,9 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from csprop.cells.block import start_again
-from csprop.cells.options import Cell, Tracker
+from csprop.cells.options import Cell
 from csprop.errors import InputError
 from csprop.nn.feature_block import CSPBlock, LayerKind, check_sizes, look_up
-from csprop.nn.tracker import TrackerLayer
 from csprop.ops.checks import check_tensor
 
 
@@ -29,7 +28,8 @@ class CSPLayer(nn.Module):
         width: the complex channels of each block; as many as features by default.
         kind: `"resonator"`, for signals and text, has channels of fixed frequencies, and the input
             decides how long they remember. `"tracker"` learns state machines without a hint: it has
-            heads of several kinds, and training prunes those that it does not need. The others are the
+            heads of several kinds, and training prunes those that it does not need. By default,
+            tokens have a tracker and features a resonator. The others are the
             layers of `csprop.CSP`, which hold exact states: `"rotor"` rotates its state by angles from
             the input; `"router"` moves contents between places by one of several learned maps;
             `"counter"`, `"switch"`; and `"paper"`, the printed block. You can also pass a cell, such as
@@ -54,7 +54,7 @@ class CSPLayer(nn.Module):
         self,
         features: int,
         width: int | None = None,
-        kind: LayerKind | Cell = "resonator",
+        kind: LayerKind | Cell | None = None,
         depth: int = 1,
         dropout: float = 0.0,
         bidirectional: bool = False,
@@ -69,12 +69,14 @@ class CSPLayer(nn.Module):
         super().__init__()
         check_sizes(features=features, depth=depth, vocab_size=1 if vocab_size is None else vocab_size)
         generator = torch.default_generator if generator is None else generator
+        if kind is None:
+            kind = "resonator" if vocab_size is None else "tracker"
         self.features, self.depth, self.batch_first = features, depth, batch_first
         self.bidirectional, self.vocab_size = bidirectional, vocab_size
         if vocab_size is not None:
             self.embedding = nn.Parameter(torch.randn(vocab_size, features, generator=generator))
         self.blocks = nn.ModuleList(
-            make_block(
+            CSPBlock(
                 features, width, kind, depth=depth, dropout=dropout, generator=generator, **options
             )
             for _ in range(depth * (1 + bidirectional))
@@ -180,21 +182,20 @@ class CSPLayer(nn.Module):
         if self.vocab_size:
             tokens, x = x, look_up(x, self.embedding)
         states, ways = [], 1 + self.bidirectional
+        vocabulary = (
+            self.vocab_size or 0
+        )  # the entries of all tokens, or of all steps: whichever are fewer
         for number in range(0, len(self.layers), ways):
             below = x
             for place, block in enumerate(self.layers[number : number + ways], start=number):
                 first = None if state is None else state[:, place]
-                if place or tokens is None or lengths is not None or not self._pays(block, tokens):
+                if place or tokens is None or lengths is not None or tokens.numel() < vocabulary:
                     backward = place > number
                     x, last = _run_block(block, below, x, first, reset, lengths, backward)
                 else:
                     x, last = block(self.embedding, first, reset, index=tokens, onto=x)
                 states.append(last)
         return self.norm(x), torch.stack(states, dim=1)
-
-    def _pays(self, block: CSPBlock | TrackerLayer, tokens: Tensor) -> bool:
-        """Return True if the entries of all tokens are less work than the entries of all steps."""
-        return isinstance(block, CSPBlock) and tokens.numel() >= cast(int, self.vocab_size)
 
     def _check(
         self, x: Tensor, state: Tensor | None, reset: Tensor | None, sizes: tuple[str, ...]
@@ -219,25 +220,8 @@ class CSPLayer(nn.Module):
         return ", ".join(parts + ([f"vocab_size={self.vocab_size}"] if self.vocab_size else []))
 
 
-def make_block(
-    features: int, width: int | None, kind: LayerKind | Cell, **options: Any
-) -> CSPBlock | TrackerLayer:
-    """Return one layer of a kind."""
-    if not (kind == "tracker" or isinstance(kind, Tracker)):
-        return CSPBlock(features, width, kind, **options)
-    own = {"dropout", "generator"}
-    if unknown := sorted(
-        ({"width"} if width is not None else set()) | options.keys() - own - {"depth"}
-    ):
-        raise InputError(
-            f"a tracker has no option {unknown[0]!r}: its heads are the same for every task"
-        )
-    check_sizes(features=features)
-    return TrackerLayer(features, **{name: options[name] for name in own & options.keys()})
-
-
 def _run_block(
-    block: CSPBlock | TrackerLayer,
+    block: CSPBlock,
     x: Tensor,
     onto: Tensor,
     state: Tensor | None,

@@ -20,7 +20,13 @@ from csprop.nn.layer import CSPLayer
 from csprop.nn.model import CSP
 from csprop.progress import lines
 from csprop.proof.attempts import (
-    LEARNED, ROUNDS, Attempts, certify_counter, certify_counting, check_classes, check_learned,
+    LEARNED,
+    ROUNDS,
+    Attempts,
+    certify_counter,
+    certify_counting,
+    check_classes,
+    check_learned,
 )  # fmt: skip
 from csprop.proof.certificate import Certificate
 from csprop.proof.examples import Labelled

@@ -81,10 +81,16 @@ class _Reading:
 
     def _leaving(self, places: Sequence[Place]) -> list[list[tuple[int, Place]]]:
         moves = [
-            [(token, values) for token in range(len(self.added)) for values in self.ranges.after(seen, token)]
+            [
+                (token, values)
+                for token in range(len(self.added))
+                for values in self.ranges.after(seen, token)
+            ]
             for _, seen in places
         ]
-        self._decide({(key, *move) for (key, _), mine in zip(places, moves, strict=True) for move in mine})
+        self._decide(
+            {(key, *move) for (key, _), mine in zip(places, moves, strict=True) for move in mine}
+        )
         return [
             [(token, (self.decided[key, token, values][0], values)) for token, values in mine]
             for (key, _), mine in zip(places, moves, strict=True)
@@ -101,7 +107,9 @@ class _Reading:
         before = (values - self.added[tokens]).to(self.factors) @ self.factors
         states[:, 0, 0, self.counts] = before.to(states)
         after, scores = self._step(states, tokens)
-        for move, key, answer in zip(new, self._keys(after), scores.argmax(dim=1).tolist(), strict=True):
+        for move, key, answer in zip(
+            new, self._keys(after), scores.argmax(dim=1).tolist(), strict=True
+        ):
             self.decided[move] = key, answer
 
     def _keys(self, states: Tensor) -> list[bytes]:
@@ -130,9 +138,7 @@ class _Reading:
         for key, _ in nodes:
             unmet = next(iter(rows[key].values()))
             transitions.append(tuple(rows[key].get(symbol, unmet) for symbol in range(len(symbols))))
-        control = Machine(
-            transitions=tuple(transitions), outputs=tuple(answer for _, answer in nodes)
-        )
+        control = Machine(transitions=tuple(transitions), outputs=tuple(answer for _, answer in nodes))
         increments = tuple(tuple(row) for row in self.added.tolist())
         return CounterMachine(increments=increments, window=WINDOW, control=control.minimal())
 

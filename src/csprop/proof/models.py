@@ -11,7 +11,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from csprop.errors import InputError
-from csprop.nn.feature_block import CSPBlock
 from csprop.nn.layer import CSPLayer
 
 Snap = Callable[[int, Tensor], Tensor]

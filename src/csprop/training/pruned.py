@@ -5,7 +5,6 @@ channel stays at its initial value: its angles are 0 and its gate is open.
 """
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 

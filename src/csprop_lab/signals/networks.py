@@ -36,7 +36,7 @@ class Network(nn.Module):
             torch.manual_seed(generator.initial_seed())
             if kind in DEPTHS:
                 self.layer: nn.Module = CSPLayer(
-                    features, width, depth=DEPTHS[kind], vocab_size=vocab_size or None
+                    features, width, "resonator", DEPTHS[kind], vocab_size=vocab_size or None
                 )
             else:
                 self.layer = LAYERS[kind](features, 1)

@@ -12,7 +12,16 @@ from csprop.training.scores import percent
 from csprop_lab.layers import PEERS
 from csprop_lab.study.compare import Cell, cells
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, FULL, OURS, PROTOCOLS, TABLED, Effort, Protocol, find_task
+from csprop_lab.study.protocols import (
+    CSPROP,
+    FULL,
+    OURS,
+    PROTOCOLS,
+    TABLED,
+    Effort,
+    Protocol,
+    find_task,
+)
 from csprop_lab.study.results import Results
 from csprop_lab.study.texts import markdown
 

@@ -16,6 +16,7 @@ from csprop_lab.released.config import ReleasedConfig
 from csprop_lab.signals.networks import NetworkKind
 from csprop_lab.signals.sequences import DataName
 
+
 @dataclass(frozen=True, kw_only=True)
 class LearnConfig:
     """`csprop learn`, which has no options here."""

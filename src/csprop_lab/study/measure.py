@@ -81,7 +81,11 @@ def _csp(jobs: Sequence[Job], unfinished: Path | None) -> list[Trained | Diverge
 
 def _config(job: Job, model: Any) -> RunConfig:
     return RunConfig(
-        task=find_task(job.task).describe(), preset="study", seed=job.seed, model=model, recipe=job.recipe
+        task=find_task(job.task).describe(),
+        preset="study",
+        seed=job.seed,
+        model=model,
+        recipe=job.recipe,
     )
 
 

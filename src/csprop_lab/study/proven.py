@@ -49,7 +49,22 @@ class Exact(Table):
         return markdown(headings, lines)
 
     def text(self, rows: Rows, budget: Budget) -> str:
-        return words("exact", seeds=budget.seeds, table=self.table(rows))
+        return words(self.name, seeds=budget.seeds, table=self.table(rows))
+
+
+class Unhinted(Exact):
+    """Trackers, which are told nothing, on tasks for which a rotor is told an order or a depth."""
+
+    name, title = "tracker", "Exact without a hint"
+    tasks = (
+        "group-S3", "group-A4", "group-S4", "group-A5", "group-S5", "group-S3xS3", "even-pairs",
+        "group-A5-all",
+    )  # fmt: skip
+    quick = ("group-S3",)
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        tasks, seeds = self.quick if budget is QUICK else self.tasks, range(budget.seeds)
+        return {(task,): [csp(task, "tracker", seed, lock=True) for seed in seeds] for task in tasks}
 
 
 class Counters(Table):

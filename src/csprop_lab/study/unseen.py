@@ -36,9 +36,7 @@ Lots = np.random.Generator
 def unseen_tasks() -> dict[str, MachineTask]:
     """Return all tasks by name: the kind, its number, and the numbers of states and tokens."""
     kinds = (_automaton, _group, _reset, _product, _nesting)
-    return {
-        task.name: task for number, kind in enumerate(kinds) for task in _draw(kind, SEED + number)
-    }
+    return {task.name: task for number, kind in enumerate(kinds) for task in _draw(kind, SEED + number)}
 
 
 def _draw(kind: Callable[[Lots], Oracle], seed: int) -> Iterator[MachineTask]:

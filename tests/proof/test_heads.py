@@ -1,0 +1,133 @@
+"""The machine of a network of trackers: it answers as the network does, or it is refused."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator
+
+import csprop
+from csprop import CSP, CSPConfig, Tracker
+from csprop.automata.counting import CounterMachine
+from csprop.cells.tracker import SparseHeads
+from csprop.errors import InputError
+from csprop.proof.heads import read_machine
+from csprop.proof.limits import NotFinite
+from csprop.training.labelled import Labelled
+from csprop.training.pruned import all_heads, drop_heads
+
+TURNS, ROUTES, COUNTS, SHIFT = range(20), range(20, 28), range(28, 76), range(76, 92)
+
+
+def network(*kept: Sequence[int], seed: int = 0, depth: int = 2) -> CSP:
+    """A random network that follows only these heads of each layer."""
+    config = CSPConfig(
+        vocab_size=3, num_classes=4, width=16, depth=depth, cell=Tracker(), decoder="linear"
+    )
+    model = CSP(config, Generator().manual_seed(seed)).eval()
+    for layer, heads in zip(all_heads(model), kept, strict=True):
+        with torch.no_grad():
+            layer.readout.weight.normal_(generator=Generator().manual_seed(seed))
+        layer.keep(
+            torch.zeros(len(layer.kept)).bool().index_fill(0, torch.tensor(list(heads)).long(), True)
+        )
+        layer.hard.fill_(1)
+    return model
+
+
+def answers(model: CSP, rows: list[list[int]]) -> np.ndarray:
+    with torch.no_grad():
+        return model(torch.tensor(rows)).argmax(dim=2).numpy()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        (ROUTES[:2], ROUTES[:1]),
+        (COUNTS[:2], ROUTES[:2]),
+        ([*ROUTES[:1], *COUNTS[3:4]], []),
+        ([*SHIFT, *ROUTES[:1]], ROUTES[:1]),
+        ([*COUNTS[5:6], *SHIFT], SHIFT),
+    ],
+)
+def test_the_machine_answers_as_the_network(
+    below: Sequence[int], above: Sequence[int], seed: int
+) -> None:
+    """On every sequence of six tokens, and on long ones, whose counts leave the window."""
+    model = network(below, above, seed=seed)
+    machine = read_machine(model, 3)
+    rows = [list(row) for row in product(range(3), repeat=6)]
+    assert np.array_equal(machine.run(rows), answers(model, rows))
+    drawn = torch.randint(3, (20, 300), generator=Generator().manual_seed(seed))
+    drawn[:10] = drawn[:10, :1]  # one token, again and again
+    assert np.array_equal(machine.run(drawn.numpy()), answers(model, drawn.tolist()))
+    if not any(head in COUNTS for head in below):
+        assert not isinstance(machine, CounterMachine)
+
+
+@pytest.mark.parametrize(
+    ("below", "above"), [(TURNS[:1], []), (ROUTES[:1], COUNTS[:4]), (COUNTS[:20], [])]
+)
+def test_what_is_not_finite_is_refused(below: Sequence[int], above: Sequence[int]) -> None:
+    """A rotation without a group, counters above the first layer, and too many counters."""
+    with pytest.raises(NotFinite, match="too many states|different counters"):
+        read_machine(network(below, above), 3)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> csprop.Run:
+    out = tmp_path_factory.mktemp("tracker") / "run"
+    small = {"samples": 800, "length": 16, "epochs": 6}
+    return csprop.train("parity", preset="tracker", out=out, progress=False, **small)
+
+
+def test_a_run_of_the_preset_is_proven(run: csprop.Run) -> None:
+    assert run.path is not None
+    assert run.verdict == "proven for all lengths, 2 states"
+    again = csprop.load(run.path)
+    assert again.proven
+    assert again.predict(["0110", "111"]) == again.predict(["0110", "111"], as_trained=True)
+    assert again.predict(["1" * 9001]) == ["odd"]
+
+
+@pytest.mark.parametrize("file", ["config.json", "certificate.json"])
+def test_another_model_than_the_certified_one_is_refused(
+    run: csprop.Run, file: str, tmp_path: Path
+) -> None:
+    """The model of the certificate may differ from that of the run only if the run has trackers."""
+    assert run.path is not None
+    copy = tmp_path / "run"
+    copy.mkdir()
+    for each in run.path.rglob("*"):
+        if each.is_file():
+            (copy / each.relative_to(run.path)).parent.mkdir(exist_ok=True)
+            (copy / each.relative_to(run.path)).write_bytes(each.read_bytes())
+    document = json.loads((copy / file).read_text())
+    cells = document["model"]["cells"]
+    cells[0] = {"kind": "switch"} if file == "config.json" else {"kind": "tracker"}
+    (copy / file).write_text(json.dumps(document))
+    with pytest.raises(InputError):
+        assert csprop.load(copy).certificate
+
+
+@torch.no_grad()
+def test_heads_are_left_out_while_the_answers_stay(run: csprop.Run) -> None:
+    """Training has left out all heads that its labels do not need: another turn finds no more."""
+    assert run.training is not None
+    layers = all_heads(run.model)
+    used = [int(layer.followed.used.sum()) for layer in layers]
+    assert 1 <= sum(used) <= 6
+    rows = Labelled.of(run.training)
+    before = rows.judge(run.model(rows.tokens)).misses
+    drop_heads(run.model, rows)
+    assert [int(layer.followed.used.sum()) for layer in layers] == used
+    assert rows.judge(run.model(rows.tokens)).misses == before == 0
+    only: SparseHeads = next(layer for layer in layers if layer.followed.used.any())
+    with only.leave_out(only.followed.used):
+        assert rows.judge(run.model(rows.tokens)).misses > 100
+    assert rows.judge(run.model(rows.tokens)).misses == 0
