@@ -122,21 +122,22 @@ def test_rotations_are_withheld_from_three_rows_of_eight() -> None:
 def test_the_penalty_is_least_for_the_largest_head() -> None:
     layer = tracker()
     layer.steps.fill_(100)
-    layer.fast.fill_(1e-6), layer.slow.fill_(1e-2)  # little is left to learn
+    layer.fast.fill_(1e-6)  # little is left to learn
+    layer.slow.fill_(1e-2)
     with torch.no_grad():
         layer.readout.weight.fill_(0.01)
         layer.readout.weight[:, layer.group == 3] = 1.0
         penalty = layer.penalty(torch.full_like(layer.readout.weight, 1e-3))
     small, large = penalty[:, layer.group == 4].mean(), penalty[:, layer.group == 3].mean()
     assert small > 3 * large > 0
-    layer.fast.fill_(1.0), layer.slow.fill_(1e-2)  # much is
+    layer.fast.fill_(1.0)  # much is
     assert not layer.penalty(torch.ones_like(layer.readout.weight)).any()
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_averages_alone() -> None:
     layer, x = tracker(), torch.randn(8, 6, 8, generator=seeded(1))
     (layer(x)[0].sum() * torch.inf).backward()
-    assert not (layer.fast or layer.slow or layer.without or layer.beside)
+    assert not any(each.any() for each in (layer.fast, layer.slow, layer.without, layer.beside))
     assert layer.steps == 0
     layer.zero_grad()
     layer(x)[0].square().sum().backward()
@@ -145,7 +146,7 @@ def test_a_gradient_that_is_not_finite_leaves_the_averages_alone() -> None:
     assert layer.readout.weight.grad.isfinite().all()
 
 
-def learn_parity(steps: int = 160) -> tuple[nn.Module, nn.Module, nn.Module]:
+def learn_parity(steps: int = 160) -> tuple[nn.Embedding, csprop.CSPLayer, nn.Linear]:
     """A network of a user: an embedding, the layer and a decoder, in a loop of the user's own."""
     torch.manual_seed(0)
     draws = seeded(3)
@@ -232,6 +233,7 @@ def test_a_tracker_in_a_layer() -> None:
 def test_a_network_around_a_layer_is_read_as_a_machine_and_proven() -> None:
     certificate = csprop.certify(FromLayer(*learn_parity()), "parity", progress=False)
     assert certificate.verdict == "proven for all lengths"
+    assert certificate.automaton is not None
     assert len(certificate.automaton) == 2
     unlearned = csprop.certify(FromLayer(*learn_parity(2)), "parity", progress=False)
     assert not unlearned.proven

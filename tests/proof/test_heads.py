@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,14 +76,14 @@ def test_the_machine_answers_as_the_network(
 )
 def test_what_is_not_finite_is_refused(below: Sequence[int], above: Sequence[int]) -> None:
     """A rotation without a group, counters above the first layer, and too many counters."""
-    with pytest.raises(NotFinite, match="too many states|different counters"):
+    with pytest.raises(NotFinite, match=r"too many states|different counters"):
         read_machine(network(below, above), 3)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> csprop.Run:
     out = tmp_path_factory.mktemp("tracker") / "run"
-    small = {"samples": 800, "length": 16, "epochs": 6}
+    small: dict[str, Any] = {"samples": 800, "length": 16, "epochs": 6}
     return csprop.train("parity", preset="tracker", out=out, progress=False, **small)
 
 

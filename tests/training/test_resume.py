@@ -331,7 +331,7 @@ def test_resume_refuses_another_runs_state(copy: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stopped", [1, 2, 3])
 def test_a_run_that_began_again_is_resumed(tmp_path: Path, stopped: int) -> None:
-    """Attempts of two epochs; after the second epoch the weights are new, and the best ones are kept."""
+    """Attempts of two epochs: new weights after each two, the best are kept."""
     again: dict[str, Any] = {
         "restart": 2,
         "epochs": 5,

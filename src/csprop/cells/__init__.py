@@ -14,5 +14,6 @@ from csprop.cells.options import (
 )  # fmt: skip
 
 __all__ = [
-    "BUILT_IN", "Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Shape", "Switch", "Tracker",
+    "BUILT_IN", "Cell", "Counter", "Paper", "Resonator", "Rotor", "Router", "Shape", "Switch",
+    "Tracker",
 ]  # fmt: skip

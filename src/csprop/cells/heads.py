@@ -6,7 +6,7 @@ A head takes some projections U of the input, keeps a state, and outputs values 
 |---|---|---|---|
 | Turns | a rotation H of order m | H ← S_R … S_1 H, reflections S along U | √m H |
 | Routes | shares of p places, at first all in one | h ← y² / Σ y², y = softmax(U + I) h | 2 h |
-| Counts | a whole number c | c ← c + round(U), with U cut to ±1 | tanh 1.5 c, e^{−c²}, with c cut to ±4 |
+| Counts | a whole number c | c ← c + round(U), U cut to ±1 | tanh 1.5 c, e^{−c²}, c cut to ±4 |
 | Shift | the input before | | the input before |
 
 Each head learns at its own pace. U = (s/√F) P x + s b, where P starts with the spread σ/s: U starts

@@ -136,13 +136,13 @@ class SparseHeads(nn.Module):
         }
         for name, value in constants.items():
             self.register_buffer(name, value, persistent=False)
-        # What training has seen: the mean features, in place of those of heads that are not used; two averages
-        # of the squared gradient of W; those of the gradients of rows without rotations, and of rows
-        # beside them; the largest of these; and how many steps.
+        # What training has seen: the mean features, in place of those of heads that are not used; two
+        # averages of the squared gradient of W; those of the gradients of rows without rotations, and of
+        # rows beside them; the largest of these; and how many steps.
         self.register_buffer("mean", torch.zeros(sum(size)))
         for name in ("fast", "slow", "without", "beside", "most", "steps"):
             self.register_buffer(name, torch.zeros(()))
-        # Distinct inputs at the end of training, and how many they are; the heads that were not pruned then.
+        # Distinct inputs at the end of training, and how many; the heads not pruned then.
         self.register_buffer("inputs", torch.zeros(MOST_INPUTS, features))
         self.register_buffer("known", torch.zeros(()))
         self.register_buffer("kept", torch.ones(len(size_of_group)))
@@ -351,7 +351,7 @@ class SparseHeads(nn.Module):
         """Return the heads in use, and which rows and columns are theirs."""
         heads, mine, first = list[Head](), dict[int, Groups](), 0
         parts: list[list[Tensor]] = [[], [], []]
-        ends = [0, 0, 0]
+        ends, own = [0, 0, 0], used[:0].to(torch.int64)
         for head in self.heads:
             own = used[first : first + head.count].nonzero()[:, 0]
             heads.append(replace(head, count=len(own)))

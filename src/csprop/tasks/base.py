@@ -44,9 +44,8 @@ class Task(ABC):
     """The lengths of its sequences."""
 
     # What the task asks of a model and of training.
-    preset: str = "rotor"
-    """The preset that suits the task: `rotor`, `router` for a machine of any kind, or `counter` where
-    no finite machine solves it."""
+    preset: str = "tracker"
+    """The preset that suits the task; `tracker`, which needs no hint, if none is named."""
     samples: int = 5000
     """The number of sequences to draw, before the split; the default is the paper's number."""
     length: int = 16

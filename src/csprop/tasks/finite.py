@@ -29,6 +29,7 @@ class Parity(Task):
     description = "is the number of 1s odd?"
     vocab = ("0", "1")
     classes = ("even", "odd")
+    preset = "rotor"
     paper_epochs, paper_gap = "~70, ~50, 30", "3.2 ± 1.2"
 
     def truth(self, sequence: Sequence[int]) -> int:
@@ -49,6 +50,7 @@ class CycleNav(Task):
     description = "the position on a ring of 5, starting at 0"
     vocab = ("-", ".", "+")
     classes = ("0", "1", "2", "3", "4")
+    preset = "rotor"
 
     def truth(self, sequence: Sequence[int]) -> int:
         tokens = list(sequence)
@@ -67,6 +69,7 @@ class ModularResidue(Task):
 
     suffix, question = "-residue", "the number of 1s modulo {}"
     vocab = ("0", "1")
+    preset = "rotor"
 
     def __init__(self, modulus: int) -> None:
         self.modulus, self.name = modulus, f"mod{modulus}{self.suffix}"
@@ -166,6 +169,7 @@ class FlipFlop(Task):
     description = "the bit last written; 0 before any"
     vocab = ("0", "1", ".")
     classes = ("0", "1")
+    preset = "rotor"
 
     def truth(self, sequence: Sequence[int]) -> int:
         written = [token for token in sequence if token != 2]

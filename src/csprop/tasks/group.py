@@ -56,6 +56,8 @@ class Group(Task):
     ('0123', '0312', '1230', '2103', '3021')
     """
 
+    preset = "rotor"
+
     def __init__(self, group: str, tokens: str = "") -> None:
         kind, self.name = GROUPS[group], f"group-{group}"
         self.order = kind.order
@@ -164,6 +166,7 @@ class Cyclic(Task):
     """
 
     words = True
+    preset = "rotor"
 
     def __init__(self, size: int, tokens: str = "") -> None:
         self.modulus, self.name = size, f"group-C{size}"

@@ -29,6 +29,7 @@ class WholeTask(Task):
     counters solve such a task: its state is the whole sequence so far.
     """
 
+    preset = "rotor"
     finite = False
     total = False
 

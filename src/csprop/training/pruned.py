@@ -168,7 +168,7 @@ def drop_heads(model: nn.Module, examples: Labelled) -> None:
     """Leave out heads, and make places hard, as far as there are no more errors.
 
     Whole layers are tried first, the last one before the others; then rotations that drift, then the
-    heads of each kind, then parts of what is left, from the least weights in the readout to the largest.
+    heads of each kind, then parts of what is left, from the least weights in the readout on.
     """
     many, few = (max(1, tokens // examples.tokens.shape[1]) for tokens in (MANY_TOKENS, FEW_TOKENS))
     samples, layers = (examples.first(few), examples.first(many)), all_heads(model)[::-1]

@@ -22,8 +22,8 @@ from csprop_lab.study.results import Results
 from csprop_lab.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
-    Main(), Released(), Readme(), Grokking(), Length(), Exact(), Unhinted(), Counters(), Structure(), Focal(),
-    Decoders(), Baselines(), OwnData(), Bliss(), Layers(),
+    Main(), Released(), Readme(), Grokking(), Length(), Exact(), Unhinted(), Counters(), Structure(),
+    Focal(), Decoders(), Baselines(), OwnData(), Bliss(), Layers(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]
