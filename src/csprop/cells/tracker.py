@@ -142,7 +142,7 @@ class SparseHeads(nn.Module):
         self.register_buffer("mean", torch.zeros(sum(size)))
         for name in ("fast", "slow", "without", "beside", "most", "steps"):
             self.register_buffer(name, torch.zeros(()))
-        # Distinct inputs at the end of training, and how many; the heads not pruned then.
+        # The distinct inputs of the last batch, and how many; the heads that were not pruned.
         self.register_buffer("inputs", torch.zeros(MOST_INPUTS, features))
         self.register_buffer("known", torch.zeros(()))
         self.register_buffer("kept", torch.ones(len(size_of_group)))
