@@ -2,8 +2,7 @@
 
 The states are the 60 even permutations of five elements, and the tokens are a = (0 1)(2 3) and
 b = (0 1 2 3 4). With an edge for each move, they are the corners and seams of a football.
-`csprop compile football.json --out runs/football` writes the machine into the weights of a model, and
-`csprop explore runs/football` shows it.
+`csprop compile football.json --out runs/football` writes the machine into the weights of a model.
 """
 
 from csprop import Automaton

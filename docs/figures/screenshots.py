@@ -1,11 +1,10 @@
-"""Draws docs/explorer.png, docs/report.png and docs/football.png, each in light and in dark.
+"""Draws docs/explorer.png and docs/report.png, each in light and in dark.
 
     make screenshots
 
 The explorer and the report are the page of two runs: the residue of the number of ones modulo 3,
-trained on length 16 with seed 0, a locked rotor beside the printed model. The football is the group of
-the 60 even permutations of five elements, with a = (01)(23) and b = (01234) as its tokens. The runs are
-kept in runs/screenshots, and made where they are not there.
+trained on length 16 with seed 0, a locked rotor beside the printed model. The runs are kept in
+runs/screenshots, and made where they are not there.
 """
 
 import io
@@ -17,15 +16,12 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-import csprop
 from csprop.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 RUNS = Path("runs/screenshots")  # as a page shows it
 TASK = "mod3-residue"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-WALK = "ababbabbabab"
-"""Along the edges of the football."""
 
 
 def made(name: str, *options: str) -> str:
@@ -35,21 +31,13 @@ def made(name: str, *options: str) -> str:
     return str(path)
 
 
-def football() -> str:
-    """A run with the machine of the group written into its weights."""
-    path = RUNS / "football"
-    if not (path / "result.json").exists():
-        assert main(["compile", str(csprop.example("football.json")), "--out", str(path)]) == 0
-    return str(path)
-
-
 def kept(name: str, picture: bytes) -> None:
     """Keep a picture with 256 colours, which is a third as large."""
     small = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256)
     small.save(ROOT / "docs" / name, optimize=True)
 
 
-def shoot(browser: Any, page: Path, ball: Path) -> None:
+def shoot(browser: Any, page: Path) -> None:
     for scheme, suffix in (("light", ""), ("dark", "-dark")):
         settings = {"offline": True, "color_scheme": scheme, "reduced_motion": "reduce"}
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
@@ -59,15 +47,6 @@ def shoot(browser: Any, page: Path, ball: Path) -> None:
         tab.evaluate("document.getElementById('explorer').hidden = true")
         kept(f"report{suffix}.png", tab.locator("body").screenshot())
         context.close()
-        context = browser.new_context(
-            viewport={"width": 760, "height": 900}, device_scale_factor=2, **settings
-        )
-        tab = context.new_page()
-        tab.goto(ball.absolute().as_uri())
-        tab.locator("#sequence").fill(WALK)
-        tab.locator("h1").click()
-        kept(f"football{suffix}.png", tab.locator(".solid").screenshot())
-        context.close()
 
 
 if __name__ == "__main__":
@@ -76,10 +55,9 @@ if __name__ == "__main__":
     if not Path(rotor, "certificate.json").exists():
         assert main(["certify", rotor]) == 0
     printed = made("printed", "--preset", "paper", "--split", "disjoint", "--hold", "10")
-    pages = [RUNS / "page.html", RUNS / "football.html"]
-    assert main(["report", rotor, printed, "--out", str(pages[0])]) == 0
-    assert main(["report", football(), "--out", str(pages[1])]) == 0
+    page = RUNS / "page.html"
+    assert main(["report", rotor, printed, "--out", str(page)]) == 0
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        shoot(opened, *pages)
+        shoot(opened, page)
         opened.close()

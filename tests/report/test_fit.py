@@ -27,8 +27,6 @@ OUTSIDE = """[...document.querySelectorAll(".machine > svg text, .places text, .
     .filter((it) => it.getBoundingClientRect().right > innerWidth + 1
         || it.getBoundingClientRect().left < -1)
     .map((it) => it.textContent)"""
-SHOWN = "explorer.panels[0].drawing.solid.shown.map(({x, y}) => [x, y])"
-TURNED = "JSON.stringify(explorer.panels[0].drawing.solid.turned)"
 
 
 @pytest.fixture(scope="session")
@@ -139,51 +137,6 @@ def test_lines_are_drawn_only_between_neighbouring_samples(tmp_path: Path, visit
     assert lines[0].count("L") == 2
     assert lines[1].count("L") == 0, "nothing was measured in between"
     assert [tab.page.locator(f".plot .mark.c{number}").count() for number in (0, 1)] == [3, 2]
-
-
-def test_a_group_turns_in_space(make_page: Make, visit: Visit) -> None:
-    tab = visit(make_page("group"))
-    solid = tab.page.locator(".solid canvas")
-    still = tab.page.evaluate(SHOWN)
-    assert len(still) == 60
-    assert "60 states: now in state" in solid.get_attribute("aria-label")
-    tab.page.wait_for_timeout(100)
-    assert tab.page.evaluate(SHOWN) == still, "nothing moves where motion is not wanted"
-    tab.page.locator(".solid").focus()
-    tab.page.keyboard.press("ArrowRight")
-    turned = tab.page.evaluate(SHOWN)
-    assert turned != still
-    tab.page.locator(".solid").scroll_into_view_if_needed()
-    box = tab.page.locator(".solid").bounding_box()
-    tab.page.mouse.move(box["x"] + 100, box["y"] + 100)
-    tab.page.mouse.down()
-    tab.page.mouse.move(box["x"] + 200, box["y"] + 130)
-    tab.page.mouse.up()
-    assert tab.page.evaluate(SHOWN) != turned
-    machine = csprop.load("zoo:group-A5").automaton
-    assert isinstance(machine, csprop.Automaton)
-    tab.write("abba")
-    state = machine.start
-    for t, token in enumerate([0, 1, 1, 0], start=1):
-        state = machine.transitions[state][token]
-        tab.page.locator("#time").fill(str(t))
-        assert tab.page.evaluate("explorer.panels[0].drawing.solid.path.at(-1)") == state
-        answer = machine.classes[machine.outputs[state] or 0]
-        assert f"now in state {state}, which answers {answer}" in solid.get_attribute("aria-label")
-    tab.page.select_option("#beside", label="none")
-    assert tab.page.locator(".solid").count() == 1, "the solid before was closed without an error"
-
-
-def test_a_group_turns_by_itself_until_it_is_stopped(make_page: Make, visit: Visit) -> None:
-    tab = visit(make_page("group"), reduced_motion="no-preference")
-    tab.page.locator(".solid").scroll_into_view_if_needed()
-    before = tab.page.evaluate(TURNED)
-    tab.page.wait_for_function(f"(before) => {TURNED} !== before", arg=before)
-    tab.page.get_by_role("button", name="Stop turning").click()
-    tab.page.wait_for_timeout(100)
-    before = tab.page.evaluate(TURNED)
-    tab.page.wait_for_timeout(200)
-    assert tab.page.evaluate(TURNED) == before
 
 
 def test_words_are_in_their_states_and_labels_cover_nothing(make_page: Make, visit: Visit) -> None:

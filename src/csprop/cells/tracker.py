@@ -137,8 +137,8 @@ class SparseHeads(nn.Module):
         for name, value in constants.items():
             self.register_buffer(name, value, persistent=False)
         # What training has seen: the mean features, in place of those of heads that are not used; two
-        # averages of the squared gradient of W; those of the gradients of rows without rotations, and of
-        # rows beside them; the largest of these; and how many steps.
+        # averages of the squared gradient of W; those of the gradients of rows without rotations, and
+        # of rows beside them; the largest of these; and how many steps.
         self.register_buffer("mean", torch.zeros(sum(size)))
         for name in ("fast", "slow", "without", "beside", "most", "steps"):
             self.register_buffer(name, torch.zeros(()))

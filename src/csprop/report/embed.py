@@ -9,7 +9,6 @@ from torch import Tensor
 
 from csprop.automata.arrows import arrows, describe_counters, rules
 from csprop.automata.automaton import Automaton, CounterAutomaton
-from csprop.automata.cayley import cayley
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN, READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
@@ -30,9 +29,6 @@ EXAMPLES, LONGEST = 8, 64
 GAP, LETTER, LINE, SHORT = 1.9, 0.15, 16, 5
 """The distance of two states in a drawing, what each letter of a label adds to it, the most letters of
 a line, and the letters that fit without more distance."""
-TURNED, TILTED, EYE = (0.42, 0.5), (-0.9, 0.0), 4.2
-"""Radians by which a solid, or a circle, is turned at first about the horizontal and the vertical axis;
-and the distance of the eye."""
 
 
 def embed_task(run: Run) -> dict[str, Any]:
@@ -133,14 +129,8 @@ def draw_automaton(automaton: Automaton | CounterAutomaton) -> dict[str, Any]:
         words = LETTER / 2 * (min(longest, LINE) + min(name, LINE) - 2 * SHORT)
         graph, gap = automaton, GAP + max(0.0, words)
     entry["readable"] = len(graph) <= READABLE
-    if len(graph) > MOST_DRAWN:
-        return entry | {"places": None}
-    solid = cayley(graph) if isinstance(automaton, Automaton) else None
-    if solid is None or (solid.shape == "circle" and entry["readable"]):
-        return entry | {"places": layout(graph, gap).round(3).tolist()}
-    turned = TILTED if solid.shape == "circle" else TURNED
-    view = {"tokens": solid.tokens, "shape": solid.shape, "turned": turned, "eye": EYE}
-    return entry | {"places": solid.places.round(4).tolist(), "solid": view}
+    few = len(graph) <= MOST_DRAWN
+    return entry | {"places": layout(graph, gap).round(3).tolist() if few else None}
 
 
 def _counting(machine: CounterMachine) -> dict[str, Any]:

@@ -15,9 +15,8 @@ ASSETS = files("csprop.report") / "assets"
 MODEL = ("planes.js", "cells.js", "csp.js")
 """The forward pass, which needs no browser."""
 SCRIPTS = (
-    "dom.js", *MODEL, "scales.js", "plot.js", "charts.js", "tally.js", "arrows.js", "painting.js",
-    "solid.js", "machine.js", "places.js", "counters.js", "history.js", "panel.js", "strip.js",
-    "explorer.js", "page.js",
+    "dom.js", *MODEL, "scales.js", "plot.js", "charts.js", "tally.js", "arrows.js", "machine.js",
+    "places.js", "counters.js", "history.js", "panel.js", "strip.js", "explorer.js", "page.js",
 )  # fmt: skip
 """Each script needs some of those before it."""
 

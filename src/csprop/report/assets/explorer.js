@@ -73,13 +73,11 @@ const Explorer = (() => {
     compare(run = true) {
       const beside = byId("beside").value;
       const shown = [this.first, ...(beside === "" ? [] : [this.models[Number(beside)]])];
-      for (const panel of this.panels ?? []) panel.close();
       this.panels = shown.map((model) => new Panel(model, this.tasks[model.task]));
       byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
       const kinds = shown.flatMap(({ model }) => model?.cells ?? []).map(({ kind }) => kind);
       byId("about-dots").hidden = kinds.every((kind) => kind === "router");
       byId("about-places").hidden = !kinds.includes("router");
-      byId("about-solid").hidden = !shown.some((model) => model.automaton?.solid);
       byId("about-counters").hidden = !this.panels.some((panel) => panel.counts);
       if (run) this.run();
     }

@@ -54,7 +54,6 @@ const Machine = (() => {
       caption.textContent = `${counters ? "the" : "the smallest"} automaton, ${size}: now in state ${state}, which answers ${said(state)}`;
     };
     const parts = { said, tell, caption, listed: table(automaton, task, said) };
-    if (automaton.solid) return turning(automaton, task, parts);
     if (places) return flat(automaton, task, parts);
     return { element: make("figure", { class: "machine" }, caption, parts.listed), light: (path) => tell(path.at(-1)) };
   }
@@ -121,22 +120,6 @@ const Machine = (() => {
       svg.setAttribute("aria-label", caption.textContent);
     }
     return { element: make("figure", { class: "machine" }, svg, caption, listed), light };
-  }
-
-  // The automaton of a group, in space.
-  function turning(automaton, task, { said, tell, caption, listed }) {
-    const solid = new Solid(automaton, task, said);
-    const light = (path) => {
-      solid.light(path);
-      tell(path.at(-1));
-      solid.canvas.setAttribute("aria-label", caption.textContent);
-    };
-    return {
-      element: make("figure", { class: "machine" }, solid.element, caption, listed),
-      solid,
-      light,
-      close: () => solid.close(),
-    };
   }
 
   // The transitions as a table; of many tokens, in one column.

@@ -25,10 +25,9 @@ const Panel = (() => {
       this.summary = make("p", { class: "verdict" });
       this.circles = make("div", { class: "circles" });
       this.counters = this.counts ? new Counters(entry.automaton) : null;
-      const layers = model.layers ?? [],
-        solid = Boolean(entry.automaton?.solid);
+      const layers = model.layers ?? [];
       this.circles.style.setProperty("--layers", Math.min(3, layers.length));
-      this.views = make("div", { class: solid ? "views large" : "views" }, this.counters?.element ?? this.circles);
+      this.views = make("div", { class: "views" }, this.counters?.element ?? this.circles);
       this.routers = []; // the drawings of layers that route; the others have dots
       this.dots = layers.map(({ routes }, layer) => (routes ? this.places(layer) : this.circle(layer)));
       this.numbers = make("tbody");
@@ -172,11 +171,6 @@ const Panel = (() => {
       if (this.firstWrong < 0) return known > 1 ? ` Right after each of ${count(known)} tokens.` : "";
       const where = `${count(this.firstWrong)} ${this.firstWrong > 1 ? "tokens" : "token"}`;
       return alone ? `${alone} from there on, first wrong after ${where}.` : ` First wrong after ${where}.`;
-    }
-
-    // The panel is not shown any more.
-    close() {
-      this.drawing?.close?.();
     }
 
     list() {
