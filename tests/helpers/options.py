@@ -10,8 +10,9 @@ from torch import Generator
 from csprop import CSP, Cell, CSPConfig
 from csprop.cells import BUILT_IN
 
-KINDS = {kind: cls for kind, cls in BUILT_IN.items() if kind != "resonator"}
-"""The kinds of layer that a model can have; a resonator reads features alone."""
+KINDS = {kind: cls for kind, cls in BUILT_IN.items() if kind not in ("resonator", "tracker")}
+"""The kinds of layer that a model can have: a resonator reads features alone, and a tracker, which
+differs in training and has no options, has tests of its own."""
 DECODERS: tuple[str, ...] = get_args(get_type_hints(CSPConfig)["decoder"])
 WIDTHS = [2, 4, 6]
 SIZES = {"order": [2, 3, 4], "coupling_rank": [0, 2], "places": [0, 1, 2], "maps": [0, 1, 3]}

@@ -17,7 +17,7 @@ from csprop.cells import Cell, Counter, Paper, Rotor, Router, Switch
 
 FEATURES, WIDTH, TOKENS, INPUTS = 6, 4, 5, 2
 KINDS: dict[str, dict[str, Any]] = {
-    "resonator": {},
+    "resonator": {"kind": "resonator"},
     "rotor": {"kind": "rotor"},
     "router": {"kind": "router", "maps": 3},
     "counter": {"kind": "counter"},

@@ -41,7 +41,7 @@ SAVED = config(Rotor(order=3)).to_json()
         (lambda: config(Paper(coupling_rank=1), depth=1), "coupling_rank=1: it joins neighbouring"),
         (lambda: config(Paper(), cells=(Paper(coupling_rank=1), Rotor())), "leave it out of a mixed"),
         (lambda: Rotor(order=17), "order=17: out of range: write 2 to 16"),
-        (lambda: config(Rotor(order=3), decoder="phase"), "decoder='phase': it reads complex numb"),
+        (lambda: config(Rotor(order=3), decoder="phase"), "decoder='phase': it does not read stat"),
         (lambda: config(Router(places=4)), "places=4: does not divide the width, 6, into groups"),
         (lambda: config(Paper(), cells=(Counter(), Router(places=4))), "places=4: does not divide"),
         (lambda: config(Paper(), cells=Rotor()), "write a list; one cell for all layers"),

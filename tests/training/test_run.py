@@ -213,7 +213,7 @@ def test_a_whole_number_is_the_same_option_as_a_float(tmp_path: Path) -> None:
     [
         ({"widht": 3}, r"'widht' is not an option: did you mean width\?"),
         ({"decay": "exp"}, "decay is an option of the cell paper; the preset rotor has rotor"),
-        ({"preset": "best"}, "no preset 'best': choose from rotor, router, counter, paper"),
+        ({"preset": "best"}, "no preset 'best': choose from rotor, router, counter, tracker, paper"),
         ({"lr": 0}, r"lr=0\.0: write a number above 0"),
         ({"lr": 10**400}, "lr=1000.*: does not fit: write a number"),
     ],

@@ -216,7 +216,7 @@ def at_longest(row: Row) -> float:
 
 def tested(row: Row) -> dict[str, float]:
     """The accuracy by length: of csprop's own row as proven, of a layer as trained."""
-    proven = row.get("locked", {}).get("lengths") if row["job"]["family"] == "csp" else None
+    proven = row.get("locked", {}).get("lengths") if row["job"].get("family") == "csp" else None
     return proven or row.get("lengths", {})
 
 
