@@ -1,5 +1,6 @@
 """Accuracy, F1 and loss of a model, on rows, drawn sequences or every input, and at its end."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ def finish(
     _settle(trainer)
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
-    early = trainer.epoch < recipe.epochs
+    ended = f"the target held for {recipe.hold} epochs" if recipe.hold else "the target was reached"
     at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
     every, answers = None, task.total and task.oracle is not None
     if every_input and answers and len(task.vocab) ** recipe.length <= MOST_INPUTS:
@@ -116,7 +117,7 @@ def finish(
     majority, learned = _judge(trainer, task)
     result = Result(
         epochs=trainer.epoch,
-        ended=f"the target held for {recipe.hold} epochs" if early else "the last epoch",
+        ended=ended if trainer.epoch < recipe.epochs else "the last epoch",
         first_epoch_at_target=min(at_target, default=None),
         best_epoch=best["epoch"],
         accuracy=best["accuracy"],
@@ -134,7 +135,10 @@ def _settle(trainer: "Trainer") -> None:
     """Round the angles of a rotor that reached its target, and drop what its answers do not need."""
     model, best = trainer.model, trainer.best["accuracy"]
     if isinstance(model, CSP) and all_heads(model):
+        before = copy.deepcopy(model.state_dict())
         drop_heads(model, Labelled.of(trainer.training, trainer.recipe))
+        if score(model, trainer.held_out).accuracy < best:
+            model.load_state_dict(before)
     if best >= trainer.target and is_rotor(model) and list(model.buffers()):
         simple = Pruned.whole(model).simplify(Labelled.of(trainer.training, trainer.recipe)).model
         if score(simple, trainer.held_out).accuracy >= best:
