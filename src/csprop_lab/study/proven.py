@@ -1,17 +1,70 @@
-"""Models locked and proven right at every length: rotors on finite tasks, counters beyond them."""
+"""Models right far beyond the trained length: as trained, and proven right at every length."""
 
 import statistics
 from collections.abc import Sequence
 
-from csprop_lab.study.job import Job, csp
+from csprop.tasks import get
+from csprop.training.presets import Recipe
+from csprop_lab.layers.basic import PeerConfig
+from csprop_lab.study.job import Job, csp, network, sizes_of
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import SAMPLING, Row
 from csprop_lab.study.protocols import length_of
-from csprop_lab.study.table import QUICK, Budget, Label, Rows, Table, median_and_worst, reached
+from csprop_lab.study.table import (
+    HOLD,
+    QUICK,
+    TASKS,
+    Budget,
+    Label,
+    Rows,
+    Table,
+    median_and_worst,
+    reached,
+)
 from csprop_lab.study.texts import markdown, words
 
 FAR = 1024
 """The length, or the next one that a task has, at which counters are tested as trained."""
+
+
+class Trained(Table):
+    """csprop's presets before anything is locked, beside an LSTM that has the same labels."""
+
+    name, title = "trained", "As trained"
+    tasks, lengths = (*TASKS, "cycle-nav", "flip-flop"), (16, 256, 65_536)
+
+    def jobs(self, budget: Budget) -> dict[Label, list[Job]]:
+        recipe = Recipe(split="disjoint", supervise="every", lr=3e-3, epochs=100, hold=HOLD)
+        lengths, seeds = tuple(n for n in self.lengths if n <= budget.longest), range(budget.seeds)
+        jobs: dict[Label, list[Job]] = {}
+        for task in TASKS[:1] if budget is QUICK else self.tasks:
+            peer = PeerConfig(kind="LSTM", width=32, depth=1, **sizes_of(get(task)))
+            preset = get(task).preset
+            jobs[task, preset] = [
+                Main().job(budget, task, preset, "disjoint", seed)
+                if task in TASKS
+                else csp(task, preset, seed, test_lengths=lengths)
+                for seed in seeds
+            ]
+            jobs[task, "LSTM"] = [
+                network(task, peer, recipe, seed, test_lengths=lengths) for seed in seeds
+            ]
+        return jobs
+
+    def table(self, rows: Rows) -> str:
+        """Return the table in Markdown."""
+        lengths = min((seeds[0]["job"]["test_lengths"] for seeds in rows.values()), key=len)
+        headings = ["task", "model, as trained", "parameters", *(f"{n:,} tokens" for n in lengths)]
+        lines = []
+        for (task, model), seeds in rows.items():
+            found = [[row.get("lengths", {}).get(str(n), 0.0) for row in seeds] for n in lengths]
+            size = f"{seeds[0]['result']['parameters']:,}"
+            name = model if model == "LSTM" else f"csprop, {model}"
+            lines.append([task, name, size, *map(median_and_worst, found)])
+        return markdown(headings, lines)
+
+    def text(self, rows: Rows, budget: Budget) -> str:
+        return words(self.name, seeds=budget.seeds, hold=HOLD, table=self.table(rows))
 
 
 class Exact(Table):

@@ -11,7 +11,7 @@ from csprop_lab.bench import summary as bench
 from csprop_lab.study import compared, differences, released, why
 from csprop_lab.study.layers import Layers
 from csprop_lab.study.measure import Row
-from csprop_lab.study.proven import Counters, Exact, Unhinted
+from csprop_lab.study.proven import Counters, Exact, Trained, Unhinted
 from csprop_lab.study.results import Results
 from csprop_lab.study.summary import caption, drift, phases, proofs, summary, task_table
 from csprop_lab.study.table import FULL, Budget, Figured, Rows, Table
@@ -89,8 +89,8 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     makers: dict[str, tuple[str, Callable[[Rows], str]]] = {
         "tasks": ("main", task_table), "main": ("main", summary),
         "length": ("length", drift), "exact": ("exact", Exact().table), "proofs": ("exact", proofs),
-        "tracker": ("tracker", Unhinted().table), "counters": ("counters", Counters().table),
-        "layers": ("layers", Layers().table),
+        "trained": ("trained", Trained().table), "tracker": ("tracker", Unhinted().table),
+        "counters": ("counters", Counters().table), "layers": ("layers", Layers().table),
         "released": ("released", released.claim), **why.BY_TABLE,
     }  # fmt: skip
     made = {

@@ -15,15 +15,15 @@ from csprop_lab.study.length import Length
 from csprop_lab.study.main import Main
 from csprop_lab.study.measure import Row
 from csprop_lab.study.own_data import OwnData
-from csprop_lab.study.proven import Counters, Exact, Unhinted
+from csprop_lab.study.proven import Counters, Exact, Trained, Unhinted
 from csprop_lab.study.readme import Readme
 from csprop_lab.study.released import Released
 from csprop_lab.study.results import Results
 from csprop_lab.study.table import Budget, Table
 
 TABLES: tuple[Table, ...] = (
-    Main(), Released(), Readme(), Grokking(), Length(), Exact(), Unhinted(), Counters(), Structure(),
-    Focal(), Decoders(), Baselines(), OwnData(), Bliss(), Layers(),
+    Main(), Released(), Readme(), Grokking(), Length(), Trained(), Exact(), Unhinted(), Counters(),
+    Structure(), Focal(), Decoders(), Baselines(), OwnData(), Bliss(), Layers(),
 )  # fmt: skip
 
 Engine = Callable[[Sequence[engine.Group]], Generator[tuple[str, list[Row]]]]
