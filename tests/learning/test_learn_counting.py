@@ -133,7 +133,7 @@ def test_regular_languages_do_not_count(rows: int, wrong: float, seed: int) -> N
     """After merging alone, when the finite machines may still be far from the best one."""
     for name in list(languages())[seed::6]:
         language = languages()[name]
-        task = as_task(name, language, draw(language, rows, wrong, 50 + seed))
+        task = as_task(name, language, *draw(language, rows, wrong, 50 + seed).named(language))
         search = Search(
             task, *training_data(task, configure(task, "router", seed)), seed, lambda line: None
         )

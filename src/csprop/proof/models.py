@@ -113,20 +113,20 @@ class FromLayer(nn.Module):
     `csprop.proof.noise.radius` says how much noise changes nothing.
 
     Args:
-        embedding: maps tokens to the inputs of the layer.
-        layer: the recurrent layer, not bidirectional, without an embedding of its own.
+        embedding: maps tokens to the inputs of the layer; `nn.Identity()` if this takes tokens itself.
+        layer: the recurrent layer, not bidirectional.
         head: maps the outputs of the layer to scores.
 
     Raises:
-        InputError: the layer has no single step, or has an embedding.
+        InputError: the layer has no single step, or tokens are embedded twice.
     """
 
     def __init__(self, embedding: nn.Module, layer: CSPLayer, head: nn.Module) -> None:
         super().__init__()
-        if layer.bidirectional or layer.vocab_size:
+        if layer.bidirectional or (layer.vocab_size and not isinstance(embedding, nn.Identity)):
             raise InputError(
-                "layer must not be bidirectional, for it has no single step, nor have a vocab_size: "
-                "give its embedding as `embedding`"
+                "layer must not be bidirectional, for it has no single step; if it has a vocab_size, "
+                "give nn.Identity() as `embedding`"
             )
         self.embedding, self.layer, self.head = embedding, layer, head
 

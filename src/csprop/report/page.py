@@ -94,11 +94,6 @@ def table(name: str, headings: list[str], rows: list[list[str]], heads: list[str
     )
 
 
-def scrolling(name: str, content: str) -> str:
-    """Wrap HTML that is scrolled where it is wider than the window."""
-    return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
-
-
 def paragraph(text: str, kind: str = "") -> str:
     """Return a paragraph, with words in backticks as code."""
     content = re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))

@@ -52,7 +52,7 @@ class Args(Where):
     """Number of seeds."""
 
     out: Annotated[Path | None, Arg("DIR", "(default: runs/compare; runs/compare-quick)")] = None
-    """Directory for rows, tables, pictures and the page."""
+    """Directory for rows, tables and pictures."""
 
 
 def run(args: Args) -> int:
@@ -70,7 +70,7 @@ def run(args: Args) -> int:
         choose_protocols(protocols, None)
     with about("tasks", args.tasks):
         choose_protocols(protocols, tasks)
-    from csprop_lab.pages.compare import PAGE, TEXT, compare
+    from csprop_lab.pages.compare import TEXT, compare
     from csprop_lab.study.compared import at_longest, at_trained, proven, short_text
 
     out = args.out or Path("runs/compare-quick" if args.quick else "runs/compare")
@@ -97,7 +97,7 @@ def run(args: Args) -> int:
             }
             for cell in comparison.cells
         ]
-        common.show_json({"page": str(out / PAGE), "text": str(out / TEXT), "cells": found})
+        common.show_json({"text": str(out / TEXT), "cells": found})
         return 0
     for protocol in comparison.protocols:
         tasks = comparison.tasks(protocol.name)
@@ -109,7 +109,6 @@ def run(args: Args) -> int:
         "own recipe and more steps" + (", the layers had few: do not compare." if args.quick else ".")
     )
     print(f"{out / TEXT}: the tables, and how they were made")
-    print(f"{out / PAGE}: the same as a page for the browser, with curves by length")
     return 0
 
 

@@ -36,8 +36,7 @@ class Args(Where):
 def run(args: Args) -> int:
     run_jobs = engine(args)
     require("matplotlib", "figures", "the report has figures, and")
-    from csprop.files import one_writer, replace
-    from csprop_lab.pages.study import PAGE, page
+    from csprop.files import one_writer
     from csprop_lab.study import reproduce
     from csprop_lab.study.publish import publish
     from csprop_lab.study.results import STALE, Results
@@ -60,13 +59,10 @@ def run(args: Args) -> int:
         on = run_jobs(reproduce.unfinished(results))
         reproduce.run(results, work, on, _progress(total, _labels(tables, budget)))
         path = publish(results, budget, reproduce.TABLES)
-        replace(out / PAGE, page(results, budget, reproduce.TABLES).encode())
     if args.json:
-        written = {"report": str(path), "page": str(out / PAGE)}
-        common.show_json(written | {"rows": len(results.rows), "ran": total})
+        common.show_json({"report": str(path), "rows": len(results.rows), "ran": total})
     else:
         print(f"{path}: the report on {len(results.rows)} rows, next to the paper's numbers")
-        print(f"{out / PAGE}: the same report as a page for the browser")
     return 0
 
 

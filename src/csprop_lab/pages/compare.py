@@ -1,4 +1,4 @@
-"""`csprop_lab.compare`: train layers, and write tables, pictures and a page."""
+"""`csprop_lab.compare`: train layers, and write tables and pictures."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from csprop.errors import InputError, require
 from csprop.files import one_writer, replace
 from csprop.training.scores import percent
 from csprop_lab.layers import PEERS, Make, layer
-from csprop_lab.pages.comparison import CURVES, HEAT_MAP, page, text
+from csprop_lab.pages.comparison import CURVES, HEAT_MAP, text
 from csprop_lab.study import engine
 from csprop_lab.study.compare import cells, cost, fill, remaining
 from csprop_lab.study.compared import Comparison, any_proof, at_longest, proven
@@ -22,7 +22,7 @@ from csprop_lab.study.protocols import CSPROP, FULL, MERGING, OURS, QUICK, choos
 from csprop_lab.study.publish import METADATA
 from csprop_lab.study.results import Results
 
-PAGE, TEXT = "compare.html", "COMPARE.md"
+TEXT = "COMPARE.md"
 
 
 def compare(
@@ -52,8 +52,7 @@ def compare(
         tasks: tasks of these protocols; by default all.
         seeds: the number of seeds; by default 5, or 1 if quick.
         quick: take few steps, on the first task of each protocol, with one learning rate.
-        out: the folder for rows, tables, pictures and the page; by default runs/compare, or
-            runs/compare-quick.
+        out: the folder for rows, tables and pictures; by default runs/compare, or runs/compare-quick.
         on: runs groups of jobs; by default one after the other in this process.
         say: called with a line about the cost beforehand, and about each run.
 
@@ -154,10 +153,9 @@ def _here(work: Sequence[engine.Group]) -> Iterator[tuple[str, list[Row]]]:
 
 
 def write(comparison: Comparison, folder: Path) -> None:
-    """Write the text, the pictures and the page of a comparison beside its rows."""
+    """Write the text and the pictures of a comparison beside its rows."""
     replace(folder / TEXT, text(comparison).encode())
     for name, figure in ((HEAT_MAP, comparison.heat_map()), (CURVES, comparison.curves())):
         picture = BytesIO()
         figure.savefig(picture, dpi=110, metadata=METADATA, bbox_inches="tight")
         replace(folder / name, picture.getvalue())
-    replace(folder / PAGE, page(comparison).encode())

@@ -92,13 +92,9 @@ class Comparison:
 
     def summary(self) -> str:
         """One line for each model, in Markdown: what it took, and how many tasks it solves."""
-        return markdown(*self.summary_lines())
-
-    def summary_lines(self) -> tuple[list[str], list[list[str]]]:
-        """The headings and the lines of the summary."""
         headings = ["model", "parameters", "sequences", "steps", "seconds"]
         headings += ["solved at the trained length", "solved at the longest", "proven", "published by"]
-        return headings, [self._line(model) for model in self.models]
+        return markdown(headings, map(self._line, self.models))
 
     def _line(self, model: str) -> list[str]:
         found = [rows for (_, _, name), rows in self._rows.items() if name == model and rows]

@@ -38,6 +38,10 @@ class Drawn:
     """As given, some of them wrong."""
     truth: NDArray[np.int64]
 
+    def named(self, language: Automaton) -> tuple[list[NDArray[np.int64]], list[str]]:
+        """Return the tokens, and the names of the labels."""
+        return self.tokens, [language.classes[label] for label in self.labels]
+
 
 @cache
 def languages() -> dict[str, Automaton]:

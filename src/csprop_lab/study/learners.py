@@ -19,9 +19,11 @@ from csprop import Automaton, CSPConfig, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
+from csprop.data.examples import UNLABELLED
 from csprop.data.packing import pack
 from csprop.errors import Diverged
 from csprop.proof.certify import certify_machine
+from csprop.tasks import Task
 from csprop.tasks.rows import RowsTask
 from csprop.training.batches import training_data
 from csprop.training.config import RunConfig, configure
@@ -61,7 +63,7 @@ def run_methods(jobs: Sequence[FileJob]) -> list[Found]:
         return [_strings(each) for each in jobs]
     language = languages()[job.language]
     rows = draw(language, job.rows, job.wrong, job.seed)
-    task = as_task(job.language, language, rows)
+    task = as_task(job.language, language, *rows.named(language))
     found: dict[str, Found] = {}
     asked = {each.method: each.options for each in jobs}
     if "csprop" in asked or "LSTM" in asked:
@@ -73,13 +75,13 @@ def run_methods(jobs: Sequence[FileJob]) -> list[Found]:
     return [_layer(each, task) if each.method == LAYER else found[each.method] for each in jobs]
 
 
-def as_task(name: str, language: Automaton, rows: Drawn) -> RowsTask:
-    """The rows as a user's own data, in the words of the language."""
-    sequences = [[language.vocab[token] for token in tokens] for tokens in rows.tokens]
-    labels = [language.classes[label] for label in rows.labels]
-    given = list(range(1, len(labels) + 1)), sequences, labels
-    names = language.words, language.vocab, language.classes
-    return RowsTask(name, pack(name, lambda: [given], *names))
+def as_task(
+    name: str, known: Automaton | Task, tokens: Sequence[Any], labels: Sequence[Any]
+) -> RowsTask:
+    """The rows as a user's own data, in the words of the language or the task."""
+    sequences = [[known.vocab[token] for token in each] for each in tokens]
+    given = list(range(1, len(labels) + 1)), sequences, list(labels)
+    return RowsTask(name, pack(name, lambda: [given], known.words, known.vocab, known.classes))
 
 
 def _csprop(job: FileJob, task: RowsTask, rows: Drawn) -> Found:
@@ -105,13 +107,10 @@ def merge(job: Job) -> Found:
     model = CSPConfig(**sizes_of(task))
     config = RunConfig(task=told, preset="study", seed=job.seed, model=model, recipe=job.recipe)
     rows, held_out = training_data(task, config)
-    steps, lines = rows.padded(), list(range(1, len(rows) + 1))
-    cut = zip(steps.tokens.tolist(), steps.labels.tolist(), rows.lengths.tolist(), strict=True)
-    pairs = [(tokens[:length], labels[:length]) for tokens, labels, length in cut]
-    sequences = [[task.vocab[token] for token in tokens] for tokens, _ in pairs]
-    labels = [[task.classes[label] for label in labels] for _, labels in pairs]
-    names = task.words, task.vocab, task.classes
-    file = RowsTask(job.task, pack(job.task, lambda: [(lines, sequences, labels)], *names))
+    cut = [slice(at, at + n) for at, n in zip(rows.begins, rows.lengths, strict=True)]
+    tokens = [rows.flat_tokens[each].tolist() for each in cut]
+    said = [[task.classes[i] for i in rows.flat_labels[each] if i != UNLABELLED] for each in cut]
+    file = as_task(job.task, task, tokens, said if task.total else [last for (last,) in said])
     out, seconds = _timed(lambda: learn(file, seed=job.seed, progress=False))
 
     def right(tokens: Any, labels: Any) -> float:

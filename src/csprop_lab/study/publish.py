@@ -99,10 +99,7 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
         if (rows := rows_by_table[table]) is not None
     }
     if (results.folder / compared.FOLDER).exists():
-        comparison = compared.full(results.folder)
-        made["compare"] = comparison.summary()
-        made["why-layers"] = why.compared(comparison)
-        made["why-effort"] = why.effort(comparison)
+        made["compare"] = compared.full(results.folder).summary()
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"

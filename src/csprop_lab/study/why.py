@@ -1,27 +1,14 @@
 """The numbers of docs/why.md: csprop beside what a reader might use instead."""
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 from csprop.training.scores import percent
 from csprop_lab.bench.summary import duration, factor
-from csprop_lab.study import baselines, layers
-from csprop_lab.study.compared import Comparison
-from csprop_lab.study.length import accuracies
 from csprop_lab.study.own_data import MACHINES, all_fresh, median_seconds, of_method, right
-from csprop_lab.study.table import TASKS, Rows, values
+from csprop_lab.study.table import Rows
 from csprop_lab.study.texts import markdown
 
-SHOWN = (
-    "csprop", "lstm", "gru", "slstm", "transformer", "mamba", "mamba-2", "rwkv-7",
-    "gated-deltanet-negative", "deltaproduct", "pd-ssm", "csprop-rotor", "csprop-tracker",
-)  # fmt: skip
-"""The models of the comparison that the page names; docs/compare.md has all of them."""
-COLUMNS = (
-    "model", "parameters", "sequences", "steps", "solved at the trained length",
-    "solved at the longest", "proven",
-)  # fmt: skip
 COMMANDS = ("csprop learn FILE, 300 rows", "csprop train parity", "csprop certify RUN")
 
 
@@ -64,35 +51,6 @@ def suspects(rows: Rows) -> str:
     )
 
 
-def lstm(rows: Rows) -> str:
-    """An LSTM and a rotor as trained, on the tasks of the paper and beyond the trained length."""
-    longest = max(baselines.LONGER)
-
-    def said(model: str) -> str:
-        seeds = [row for task in TASKS for row in rows[model, task]]
-        solved = sum(accuracy == 1 for accuracy in values(seeds, "accuracy"))
-        far = accuracies(rows[model, baselines.TESTED], model)[longest]
-        size = max(values(rows[model, baselines.TESTED], "parameters"))
-        return (
-            f"{size:,.0f} parameters, {solved} of {len(seeds)} seeds at 100% held out, "
-            f"and {percent(far)} on {baselines.TESTED} at length {longest}"
-        )
-
-    return f"an LSTM with {said('LSTM')}; our rotor as trained with {said('csprop, rotor')}"
-
-
-def signals(rows: Rows) -> str:
-    """The mean test score of every layer, one line for each data set."""
-    data_sets, names = (list(dict.fromkeys(label[place] for label in rows)) for place in (0, 1))
-    lines = []
-    for data in data_sets:
-        seeds = [rows[data, name, layers.chosen(rows, data, name)] for name in names]
-        means = [statistics.fmean(layers.scores(each, "test")) for each in seeds]
-        unit = "bits a character, fewer are better" if layers.in_bits(data) else "accuracy"
-        lines.append([f"{data}: {unit}", *(layers.shown(data, mean) for mean in means)])
-    return markdown(["data", *names], lines)
-
-
 def counting(rows: Rows) -> str:
     """From the fewest strings, how many machines with counters are right."""
     fewest = min((size for _, size in rows), key=int)
@@ -103,20 +61,6 @@ def counting(rows: Rows) -> str:
         f"from {fewest} strings {sum(found)} of {len(found)} machines were right, which was proven for "
         "every length"
     )
-
-
-def compared(comparison: Comparison) -> str:
-    """Some models of the comparison: what they took, and how many tasks they solve."""
-    headings, lines = comparison.summary_lines()
-    by_name = {line[0]: dict(zip(headings, line, strict=True)) for line in lines}
-    return markdown(COLUMNS, [[by_name[name][column] for column in COLUMNS] for name in SHOWN])
-
-
-def effort(comparison: Comparison) -> str:
-    """Return the seeds and the steps of a layer of the comparison."""
-    spent, seeds = comparison.effort, comparison.seeds
-    steps = spent.epochs * -(-(spent.samples * 4 // 5) // spent.batch_size)
-    return f"{seeds} seed{'s' * (seeds != 1)} and {steps:,} steps"
 
 
 def costs(document: dict[str, Any]) -> str:
@@ -141,8 +85,6 @@ BY_TABLE: dict[str, tuple[str, Callable[[Rows], str]]] = {
     "why-files": ("own_data", files),
     "why-rpni": ("own_data", rpni),
     "why-suspects": ("own_data", suspects),
-    "why-lstm": ("baselines", lstm),
-    "why-signals": ("layers", signals),
     "why-counting": ("bliss", counting),
 }
 """Blocks that are made from a table of the study: its name, and how."""
