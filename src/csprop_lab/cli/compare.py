@@ -59,7 +59,7 @@ def run(args: Args) -> int:
     if args.list:
         return _list(args)
     run_jobs = engine(args)
-    models = [*OURS, *PEERS] if args.models is None else split_names(args.models, "models")
+    models = [*PEERS, *OURS] if args.models is None else split_names(args.models, "models")
     protocols = split_names(args.protocol, "protocol")
     tasks = None if args.tasks is None else split_names(args.tasks, "tasks")
     with about("models", args.models):
@@ -119,7 +119,7 @@ def _list(args: Args) -> int:
         common.show_json({"layers": layers, "protocols": known})
         return 0
     print("Layers, and where they were published:")
-    common.show_columns([*OURS.items(), *((name, each.paper) for name, each in PEERS.items())])
+    common.show_columns([*((name, each.paper) for name, each in PEERS.items()), *OURS.items()])
     print("\nProtocols, and where they are from:")
     common.show_columns([(each.name, each.source) for each in PROTOCOLS.values()])
     print("\nThe tasks of each protocol:")

@@ -15,6 +15,7 @@ from csprop_lab.study.measure import Row
 from csprop_lab.study.protocols import (
     CSPROP,
     FULL,
+    MERGING,
     OURS,
     PROTOCOLS,
     TABLED,
@@ -25,8 +26,8 @@ from csprop_lab.study.protocols import (
 from csprop_lab.study.results import Results
 from csprop_lab.study.texts import markdown
 
-FOLDER = "compare"
-"""The folder of the full comparison's rows, within a folder of results."""
+FOLDER, UNSEEN = "compare", "unseen"
+"""Folders of rows, within a folder of results: of the full comparison, and of unseen tasks."""
 SOLVED = 0.999
 """The accuracy from which on a task counts as solved at a length."""
 
@@ -173,7 +174,15 @@ class Comparison:
 def full(results: Path) -> Comparison:
     """The comparison of all layers whose rows are in a folder of results."""
     protocols = [PROTOCOLS[name] for name in TABLED]
-    return Comparison(Results(results / FOLDER), cells(protocols, [*OURS, *PEERS], FULL))
+    return Comparison(Results(results / FOLDER), cells(protocols, [*PEERS, *OURS], FULL))
+
+
+def unseen(results: Path) -> Comparison:
+    """The same on unseen tasks, of the layers that have been tried there."""
+    found, protocols = Results(results / UNSEEN), [PROTOCOLS[UNSEEN]]
+    asked = cells(protocols, [*PEERS, MERGING], FULL)
+    tried = [cell.model for cell in asked if cell.rows(found.rows)]
+    return Comparison(found, [cell for cell in asked if cell.model in tried])
 
 
 def from_to(least: float, most: float) -> str:

@@ -100,6 +100,8 @@ def blocks(results: Results, budget: Budget, tables: Sequence[Table]) -> dict[st
     }
     if (results.folder / compared.FOLDER).exists():
         made["compare"] = compared.full(results.folder).summary()
+    if (results.folder / compared.UNSEEN).exists():
+        made["unseen"] = compared.unseen(results.folder).summary()
     made["cost"] = _cost(results.rows).rstrip(".")
     for name, (file, make) in DOCUMENTS.items():
         path = results.folder / f"{file}.json"
