@@ -320,6 +320,13 @@ class SparseHeads(nn.Module):
         turns = torch.arange(len(self.kept)) < sum(head.count for head in self.turns)
         return turns.index_fill(0, known, False).to(self.kept.device)
 
+    @property
+    def loose(self) -> Bool[Tensor, " G"]:
+        """The heads in use whose states need not be finitely many."""
+        soft = (isinstance(head, Routes) and not self.hard for head in self.heads)
+        pairs = zip(self.kinds(), soft, strict=True)
+        return self.followed.used & sum((kind for kind, is_soft in pairs if is_soft), self.drifting)
+
     def kinds(self) -> list[Bool[Tensor, " G"]]:
         """Return the heads of each kind."""
         kind = torch.arange(len(self.heads)).repeat_interleave(torch.tensor(self._counts))

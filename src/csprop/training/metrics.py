@@ -18,7 +18,7 @@ from csprop.nn.model import CSP
 from csprop.tasks.base import Task, every_sequence
 from csprop.training.config import RunConfig, names_of
 from csprop.training.labelled import Labelled
-from csprop.training.pruned import Pruned, all_heads, drop_heads, is_rotor
+from csprop.training.pruned import Pruned, all_heads, is_rotor, settle_heads
 from csprop.training.scores import (
     EVALUATION,
     MOST_INPUTS,
@@ -136,7 +136,7 @@ def _settle(trainer: "Trainer") -> None:
     model, best = trainer.model, trainer.best["accuracy"]
     if isinstance(model, CSP) and all_heads(model):
         before = copy.deepcopy(model.state_dict())
-        drop_heads(model, Labelled.of(trainer.training, trainer.recipe))
+        settle_heads(model, Labelled.of(trainer.training, trainer.recipe), trainer.seed)
         if score(model, trainer.held_out).accuracy < best:
             model.load_state_dict(before)
     if best >= trainer.target and is_rotor(model) and list(model.buffers()):

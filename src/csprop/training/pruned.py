@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from csprop.cells.block import polar
 from csprop.cells.rotor import RotorBlock
-from csprop.cells.tracker import SparseHeads
+from csprop.cells.tracker import SparseHeads, TrackerBlock
+from csprop.data.examples import UNLABELLED
 from csprop.nn.model import CSP
 from csprop.ops.scan import turn
 from csprop.training.labelled import Judgement, Labelled
@@ -22,6 +24,7 @@ from csprop.training.labelled import Judgement, Labelled
 Mask = Bool[Tensor, "L D"]  # the channels in use
 PRUNING_ROWS, GLANCE_ROWS = 1024, 256
 MANY_TOKENS, FEW_TOKENS = 1 << 14, 1 << 12  # of the rows by which heads are left out
+READING_STEPS, READING_ROWS, READING_RATE = 40, 32, 3e-3
 OPEN = 40.0  # σ(40) is 1 in float32 and in float64
 
 
@@ -207,3 +210,50 @@ def drop_heads(model: nn.Module, examples: Labelled) -> None:
         order = layer.density.argsort()
         thin(layer, order[layer.followed.used[order]])
     harden()
+
+
+def settle_heads(model: CSP, examples: Labelled, seed: int) -> None:
+    """Leave out heads at the end of training, and train what reads the others a little further.
+
+    A head that is hardly needed may be all that keeps a network from being a finite machine. So the
+    layers that have such heads are left out, or else these heads, if there are no more errors once the
+    rest has learned to do without them.
+    """
+    some = examples.first(max(1, MANY_TOKENS // examples.tokens.shape[1]))
+    before = some.judge(model(some.tokens)).misses
+    drop_heads(model, examples)
+    for layer in all_heads(model)[::-1]:
+        for heads in (torch.ones_like(layer.followed.used), layer.loose):
+            if layer.loose.any():
+                weights = copy.deepcopy(model.state_dict())
+                layer.keep(~heads)
+                _learn_to_read(model, examples, Generator().manual_seed(seed))
+                if some.judge(model(some.tokens)).misses > before:
+                    model.load_state_dict(weights)
+    drop_heads(model, examples)
+
+
+@torch.enable_grad()
+def _learn_to_read(model: CSP, examples: Labelled, generator: Generator) -> None:
+    """Train what comes after the heads, in evaluation, where their states are exact."""
+    parts = [model.decoder]
+    for block in model.layers:
+        assert isinstance(block, TrackerBlock)
+        parts += [block.heads.readout, block.mlp, block.after]
+    learning = [each for part in parts for each in part.parameters()]
+    trained = {each: each.requires_grad for each in model.parameters()}
+    model.requires_grad_(False)
+    for each in learning:
+        each.requires_grad_()
+    adam = torch.optim.Adam(learning, lr=READING_RATE)
+    for step in range(READING_STEPS):
+        adam.param_groups[0]["lr"] = READING_RATE * (1 - step / READING_STEPS)
+        rows = torch.randint(len(examples.tokens), (READING_ROWS,), generator=generator)
+        scores = model(examples.tokens[rows]).flatten(0, 1)
+        adam.zero_grad()
+        F.cross_entropy(scores, examples.labels[rows].flatten(), ignore_index=UNLABELLED).backward()
+        adam.step()
+    for each, learns in trained.items():
+        each.requires_grad_(learns)
+    for layer in all_heads(model):
+        layer.keep(layer.followed.used)  # with the new weights
