@@ -175,44 +175,113 @@ def test_parity_is_right_far_beyond_the_trained_length() -> None:
     assert torch.equal(answers, tokens.cumsum(1) % 2)
 
 
-def test_rotations_follow_the_table_of_their_group() -> None:
-    """Rotations of C3 that are off by a little stay exact in evaluation, and their state carries on."""
+X = torch.eye(3, 8)
+"""Inputs: 0 turns nothing, 1 turns by nearly a third of a circle, and 2 is not in the training data."""
+
+
+@torch.no_grad()
+def turning() -> SparseHeads:
+    """A layer whose first rotations are those of C3, and are off by a little; the first one is read."""
     layer = tracker()
     turns = layer.heads[0]
     assert isinstance(turns, Turns)
-    angle = torch.tensor([0.0, 1.04])  # half of a third of a circle is 1.047
-    vectors = torch.zeros(2, 2, 3, turns.count)
+    angle = torch.tensor([0.0, 1.04, 0.3])  # half of a third of a circle is 1.047
+    vectors = torch.zeros(3, 2, 3, turns.count)
     vectors[:, :, 0] = 1
     vectors[:, 1, 0], vectors[:, 1, 1] = angle.cos()[:, None], angle.sin()[:, None]
-    x = torch.eye(2, 8)
-    with torch.no_grad():
-        layer.weight.zero_()
-        layer.weight[: turns.inputs, :2] = vectors.flatten(1).T * 8**0.5
-        layer.readout.weight.zero_()
-        layer.readout.weight[0, 0] = 1  # reads the first number of the first rotation
-        layer.train()(x[None].expand(8, -1, -1))
-        layer.most.zero_()
-        layer.eval()
-        tokens = torch.randint(2, (1, 3000), generator=seeded())
-        y, state = layer(x[tokens])
-        again, _ = layer(x[tokens[:, :5]], state)
-        unknown, _ = layer(torch.ones(1, 4, 8))
-        layer.train()
-        vectors = layer.project(torch.ones(1, 4, 8))[0][..., : turns.inputs]
-        plain = turns.read(turns.run(vectors, turns.start(1, x), None), vectors)
-    torch.testing.assert_close(unknown[..., 0], plain[..., 0])  # it stands for no token
+    layer.weight.zero_()
+    layer.weight[: turns.inputs, :3] = vectors.flatten(1).T * 8**0.5
+    layer.readout.weight.zero_()
+    layer.readout.weight[0, 0] = 1
+    layer.train()(X[None, :2].expand(8, -1, -1))
+    layer.most.zero_()
+    return layer.eval()
+
+
+@torch.no_grad()
+def test_rotations_follow_the_table_of_their_group() -> None:
+    """Rotations that are off by a little stay exact in evaluation, and their state carries on."""
+    layer, tokens = turning(), torch.randint(2, (1, 3000), generator=seeded())
+    y, state = layer(X[tokens])
+    again, _ = layer(X[tokens[:, :5]], state)
     counts = torch.cat([tokens, tokens[:, :5]], dim=1).cumsum(1) % 3
     expected = 3**0.5 * torch.where(counts == 0, 1.0, -0.5)
     torch.testing.assert_close(torch.cat([y, again], dim=1)[..., 0], expected, rtol=0, atol=1e-4)
 
 
+@torch.no_grad()
+def test_an_unknown_input_leaves_the_table_for_its_row_from_there_on() -> None:
+    """What other rows have, or later steps, changes nothing; pieces and single steps are the whole."""
+    layer = turning()
+    known = torch.randint(2, (1, 300), generator=seeded())
+    tokens = known.repeat(2, 1)
+    tokens[1, 200] = 2
+    both, last = layer(X[tokens])
+    torch.testing.assert_close(both[:1], layer(X[known])[0])
+    torch.testing.assert_close(both[1, :200], both[0, :200])
+    head, u = layer.heads[0], layer.train().project(X[tokens[1:, 200:]])[0]
+    before, rotations = layer.eval()(X[known[:, :200]])[1][:, 0, : head.stored], u[..., : head.inputs]
+    plain = head.read(head.run(rotations, before, None), before)
+    torch.testing.assert_close(both[1:, 200:250, 0], plain[:, :50, 0])
+    reset = torch.zeros(2, 300, dtype=torch.bool)
+    reset[:, 250] = True
+    anew, _ = layer(X[tokens], None, reset)
+    torch.testing.assert_close(anew[:, 250:], layer(X[tokens[:, 250:]])[0])
+    state, pieces = None, []
+    for some in tokens.split([1, 150, 49, 1, 99], dim=1):
+        y, state = layer(X[some], state)
+        pieces.append(y)
+    assert state is not None
+    torch.testing.assert_close((torch.cat(pieces, dim=1), state), (both, last))
+
+
 def test_the_group_is_stored_with_the_weights() -> None:
-    parts = learn_parity(40)
-    layer = parts[1].eval()
-    copy = csprop.CSPLayer(32, kind="tracker")
+    layer, copy = turning(), tracker().eval()
     copy.load_state_dict(layer.state_dict())
-    x = torch.randn(2, 50, 32, generator=seeded())
-    torch.testing.assert_close(copy.eval()(x)[0], layer(x)[0])
+    assert [len(group.elements) for _, group in copy.followed.known.values()] == [3]
+    tokens = torch.randint(2, (2, 500), generator=seeded())
+    torch.testing.assert_close(copy(X[tokens]), layer(X[tokens]))
+
+
+def test_single_steps_are_the_whole_in_training_too() -> None:
+    layer, x = csprop.CSPLayer(6, kind="tracker", generator=seeded()), torch.randn(8, 5, 6)
+    with torch.no_grad():
+        whole, state, steps = layer(x)[0], layer.initial_state(8), []
+        for each in x.unbind(1):
+            y, state = layer.step(each, state)
+            steps.append(y)
+    torch.testing.assert_close(torch.stack(steps, dim=1), whole)
+
+
+@pytest.mark.parametrize("kind", ["layer", "model"])
+def test_a_network_without_values_gets_them_later(kind: str) -> None:
+    def make() -> nn.Module:
+        if kind == "layer":
+            return csprop.CSPLayer(6, kind="tracker", generator=seeded())
+        cell = csprop.Tracker()
+        return csprop.CSP(
+            csprop.CSPConfig(
+                vocab_size=3, num_classes=2, width=8, depth=1, cell=cell, decoder="linear"
+            ),
+            seeded(),
+        )
+
+    want = make().eval()
+    with torch.device("meta"):
+        empty = make()
+    made = empty.to_empty(device="cpu").eval()
+    made.load_state_dict(want.state_dict())
+    x = torch.randn(2, 4, 6) if kind == "layer" else torch.randint(3, (2, 4))
+    torch.testing.assert_close(made(x), want(x))
+
+
+def test_heads_that_were_left_out_return_when_training_goes_on() -> None:
+    layer = tracker().eval()
+    layer.keep(torch.zeros_like(layer.followed.used))
+    layer.hard.fill_(1)
+    layer.train()(torch.randn(8, 4, 8))[0].square().sum().backward()
+    assert layer.kept.all()
+    assert not layer.hard
 
 
 def test_a_tracker_in_a_layer() -> None:

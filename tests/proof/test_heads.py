@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Generator
+from torch import Generator, nn
 
 import csprop
 from csprop import CSP, CSPConfig, Tracker
 from csprop.automata.counting import CounterMachine
 from csprop.cells.tracker import SparseHeads
 from csprop.errors import InputError
-from csprop.proof.heads import read_machine
+from csprop.proof.certificate import Counterexample
+from csprop.proof.certify import _check_wrong
+from csprop.proof.heads import has_heads_alone, read_machine
 from csprop.proof.limits import NotFinite
 from csprop.training.labelled import Labelled
 from csprop.training.pruned import all_heads, drop_heads
@@ -76,7 +79,7 @@ def test_the_machine_answers_as_the_network(
 )
 def test_what_is_not_finite_is_refused(below: Sequence[int], above: Sequence[int]) -> None:
     """A rotation without a group, counters above the first layer, and too many counters."""
-    with pytest.raises(NotFinite, match=r"too many states|different counters"):
+    with pytest.raises(NotFinite, match=r"too many states|different counters|no finite group"):
         read_machine(network(below, above), 3)
 
 
@@ -114,6 +117,31 @@ def test_another_model_than_the_certified_one_is_refused(
     (copy / file).write_text(json.dumps(document))
     with pytest.raises(InputError):
         assert csprop.load(copy).certificate
+
+
+def test_a_network_is_not_blamed_for_what_its_machine_gets_wrong(run: csprop.Run) -> None:
+    """Places that are not whole are made whole to be read; the network itself may be right there."""
+    example = Counterexample(sequence="0110", length=4, said="odd", right="even")
+    with pytest.raises(NotFinite, match="made whole they err after 0110"):
+        _check_wrong(run.model, run.task, example)
+    _check_wrong(run.model, run.task, replace(example, said="even", right="odd"))  # it errs, too
+
+
+class Alone(nn.Module):
+    """A tracker, and beside it one bit of state that is no head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = SparseHeads(4, Generator().manual_seed(0))
+
+    def initial_state(self, batch: int = 1) -> torch.Tensor:
+        return torch.zeros(batch, 2, 1, 4)
+
+
+def test_a_network_with_another_state_is_not_read_off_its_heads() -> None:
+    assert not has_heads_alone(Alone())
+    assert has_heads_alone(network([0], [0]))
+    assert not has_heads_alone(torch.nn.Linear(2, 2))
 
 
 @torch.no_grad()

@@ -38,8 +38,8 @@ class Group(NamedTuple):
 def find_group(learned: Float[Tensor, "K m m"], near: tuple[float, ...] = NEAR) -> Group | None:
     """Return the finite group near to learned rotations, or None if there is none.
 
-    A group of many elements is near to any rotations. So we ask for the group whose rotations are the
-    nearest to the learned ones beside the gap between its elements.
+    A group of many elements is near to any rotations. So we choose the group whose generators are
+    closest to the learned rotations, relative to the gap between its elements.
     """
     learned, best, least = learned.double(), None, FURTHEST
     for distance in near:

@@ -16,7 +16,7 @@ exact, and all of them happen in `forward`, in its backward pass and in `eval()`
 3. Otherwise `eval()` looks for the finite group near to each rotation that the readout uses, and
    follows its table (`csprop.cells.snapping`): exact at every length.
 
-All of it is in these lines, because each of the three needs what the others have seen.
+The file is over 300 lines, because the three steps share their statistics.
 """
 
 import math
@@ -60,9 +60,10 @@ SOLVED, ALIKE = 0.1, 2.0
 """Rotations are left out if rows without them have less than this part of the largest gradient so far,
 or less than this multiple of the gradient of rows with them."""
 USED = 0.03
-"""A head is used if its group is at least this large, beside the largest one."""
-MOST_INPUTS, CLOSE = 40, 1e-2
-"""No group is looked for if a batch has more distinct inputs; closer ones count as equal."""
+"""A head is used if its columns are at least this large, relative to the largest."""
+MOST_INPUTS, CLOSE, PIECES = 40, 1e-2, 16
+"""No group is looked for if a batch has more distinct inputs; closer ones count as equal. A batch may
+come in some pieces."""
 
 
 Groups = dict[int, tuple[Tensor, Group]]
@@ -93,7 +94,6 @@ class SparseHeads(nn.Module):
     group_size: Tensor
     price: Tensor
     turned: Tensor
-    held: Tensor
     mean: Tensor
     fast: Tensor
     slow: Tensor
@@ -117,24 +117,7 @@ class SparseHeads(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sum(inputs)))
         self.readout = linear(sum(size), features, generator, spread=0.1)
         nn.init.zeros_(self.readout.bias)
-        self._inputs = inputs
-        self._stored = [head.stored for head in self.heads]
-        self._counts = [head.count for head in self.heads]
-        ends = [0, *accumulate(head.count for head in self.heads)]
-        each = list(zip(self.heads, ends, strict=False))
-        group = torch.cat([torch.arange(head.size) % head.count + first for head, first in each])
-        held = torch.cat([torch.arange(head.stored) % head.count + first for head, first in each])
-        columns = self._each_group(lambda head: head.size // head.count)
-        size_of_group = columns.mul(features).sqrt()
-        constants = {
-            "pace": self._each_input(lambda head: head.pace),
-            "group": group,
-            "held": held,
-            "group_size": size_of_group,
-            "price": self._each_group(lambda head: head.price) * size_of_group,
-            "turned": torch.arange(sum(size)) < sum(head.size for head in self.turns),
-        }
-        for name, value in constants.items():
+        for name, value in self._constants().items():
             self.register_buffer(name, value, persistent=False)
         # What training has seen: the mean features, in place of those of heads that are not used; two
         # averages of the squared gradient of W; those of the gradients of rows without rotations, and
@@ -145,11 +128,25 @@ class SparseHeads(nn.Module):
         # The distinct inputs of the last batch, and how many; the heads that were not pruned.
         self.register_buffer("inputs", torch.zeros(MOST_INPUTS, features))
         self.register_buffer("known", torch.zeros(()))
-        self.register_buffer("kept", torch.ones(len(size_of_group)))
+        self.register_buffer("kept", torch.ones(len(self.price)))
         self.register_buffer("hard", torch.zeros(()))  # 1: places send all that they have to one place
-        self._seen: Tensor | None = None
-        self._hooked = 0  # the id of the weights whose gradient is watched: copies have no hooks
+        self._seen: list[Tensor] = []  # the inputs since the last backward pass but one
+        self._learned = False  # True from a backward pass to the next input
         self._followed: Followed | None = None
+
+    def _constants(self) -> dict[str, Tensor]:
+        """Return what follows from the list of heads alone."""
+        ends = [0, *accumulate(head.count for head in self.heads)]
+        each = list(zip(self.heads, ends, strict=False))
+        columns = self._each_group(lambda head: head.size // head.count)
+        root = columns.mul(self.features).sqrt()
+        return {
+            "pace": self._each_input(lambda head: head.pace),
+            "group": torch.cat([torch.arange(head.size) % head.count + first for head, first in each]),
+            "group_size": root,
+            "price": self._each_group(lambda head: head.price) * root,
+            "turned": torch.arange(len(self.readout.weight[0])) < sum(head.size for head in self.turns),
+        }
 
     def _each_input(self, value: Callable[[Head], float]) -> Tensor:
         return torch.cat([torch.full((head.inputs,), float(value(head))) for head in self.heads])
@@ -202,7 +199,8 @@ class SparseHeads(nn.Module):
             heads, held = self.followed.heads, before[:, self.followed.states]
             x = x[..., self.followed.shifted]
         elif x.numel():
-            self._seen = x.detach()
+            pieces = [] if self._learned else self._seen
+            self._seen, self._learned = [*pieces, x.detach().flatten(0, 1)][-PIECES:], False
         taken = [*u.split([head.inputs for head in heads[:-1]], dim=-1), x]
         features, last = [], []
         for head, mine, start in zip(heads, taken, _split(held, heads), strict=True):
@@ -215,9 +213,12 @@ class SparseHeads(nn.Module):
         return self._give(torch.cat(features, dim=2)), held[:, None]
 
     def read(self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]) -> Float[Tensor, "B T F"]:
-        """Return the output in evaluation from the states after every step and before it."""
-        heads, states = self.followed.heads, self.followed.states
-        pairs = zip(_split(h[..., states], heads), _split(before[..., states], heads), strict=True)
+        """Return the output from the states after every step and before it."""
+        heads = self.heads
+        if not self.training:
+            heads, states = self.followed.heads, self.followed.states
+            h, before = h[..., states], before[..., states]
+        pairs = zip(_split(h, heads), _split(before, heads), strict=True)
         features = [head.read(*each) for head, each in zip(heads, pairs, strict=True)]
         return self._give(torch.cat(features, dim=2))
 
@@ -237,9 +238,9 @@ class SparseHeads(nn.Module):
         without = (WITHHELD * rows + self.steps) % OF < WITHHELD
         features = features.masked_fill((without[:, None] & self.turned)[:, None], 0)
         weight = self.readout.weight
-        if weight.requires_grad and self._hooked != id(weight):
+        if weight.requires_grad:
+            weight = weight.view_as(weight)  # so the hook belongs to this pass alone
             weight.register_hook(lambda gradient: gradient + self.penalty(gradient))
-            self._hooked = id(weight)
         y = F.linear(features, wide(weight), wide(self.readout.bias))
         if y.requires_grad:
             y.register_hook(lambda gradient: self._watch(gradient, without))
@@ -268,9 +269,12 @@ class SparseHeads(nn.Module):
     def penalty(self, gradient: Tensor) -> Tensor:
         """Return what is added to the gradient of W: nothing if that is not finite."""
         now = gradient.square().mean()
+        self._learned = True
         if not now.isfinite():
             return torch.zeros_like(gradient)
         self.steps += 1
+        self.kept.fill_(1)  # what was left out before learns again
+        self.hard.zero_()
         self.fast.copy_(FAST * self.fast + (1 - FAST) * now)
         self.slow.copy_(SLOW * self.slow + (1 - SLOW) * now)
         steps = self.steps.double()
@@ -310,8 +314,10 @@ class SparseHeads(nn.Module):
         """Leave out some heads for a while."""
         known = self.followed
         self._followed = self._follow(known.used & ~heads, known.known)
-        yield
-        self._followed = known
+        try:
+            yield
+        finally:
+            self._followed = known
 
     @property
     def drifting(self) -> Bool[Tensor, " G"]:
@@ -329,7 +335,8 @@ class SparseHeads(nn.Module):
 
     def kinds(self) -> list[Bool[Tensor, " G"]]:
         """Return the heads of each kind."""
-        kind = torch.arange(len(self.heads)).repeat_interleave(torch.tensor(self._counts))
+        counts = torch.tensor([head.count for head in self.heads])
+        kind = torch.arange(len(self.heads)).repeat_interleave(counts)
         return [kind.to(self.kept.device) == number for number in range(len(self.heads))]
 
     @torch.no_grad()
@@ -342,7 +349,8 @@ class SparseHeads(nn.Module):
             wide(self.weight) * (self.pace[:, None] / math.sqrt(self.features)),
             wide(self.bias),
         )
-        projected = F.linear(inputs, weight, bias * self.pace).split(self._inputs, dim=1)
+        sizes = [head.inputs for head in self.heads]
+        projected = F.linear(inputs, weight, bias * self.pace).split(sizes, dim=1)
         for number, head in enumerate(self.turns):
             if len(inputs) and self.uses_rotations:
                 rotations = head.rotations(projected[number])
@@ -376,8 +384,13 @@ class SparseHeads(nn.Module):
         return Followed(used, heads, inputs, states, columns, own, groups, mine)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SparseHeads":
-        self._followed = None
-        return super()._apply(fn, recurse)
+        """Move or convert all tensors. Constants that leave the device `meta` are filled in."""
+        self._followed, deferred = None, self.pace.is_meta
+        super()._apply(fn, recurse)
+        if deferred and not self.pace.is_meta:
+            for name, value in self._constants().items():
+                getattr(self, name).copy_(value)
+        return self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._followed = None
@@ -388,12 +401,12 @@ class SparseHeads(nn.Module):
         """Return to training; or, when training ends, note the inputs from which groups are found."""
         ends = self.training and not mode
         super().train(mode)
-        if ends and self._seen is not None:
-            found = distinct(self._seen.flatten(0, 1), CLOSE, MOST_INPUTS)
+        if ends and self._seen:
+            found = distinct(torch.cat(self._seen), CLOSE, MOST_INPUTS)
             self.known.fill_(0 if found is None else len(found))
             if found is not None:
                 self.inputs[: len(found)] = found
-            self._seen = None
+            self._seen = []
         self._followed = None
         return self
 
@@ -410,21 +423,43 @@ class SparseHeads(nn.Module):
         now = state.unflatten(1, (*head.held, head.count))
         rotations = head.rotations(u.flatten(0, 1)).unflatten(0, u.shape[:2])
         for each, (learned, group) in self.followed.groups[head.order].items():
-            table, elements = group.table.to(u.device), group.elements.to(u)
-            choices = learned.flatten(1).expand(len(u), -1, -1)
-            away, moves = torch.cdist(rotations[:, :, each].flatten(2), choices).min(dim=2)
-            if away.max() > FURTHEST:  # an input that the last batch of training did not have
-                continue
-            here = now[..., each].flatten(1)
-            place = torch.cdist(here, elements.flatten(1)).argmin(dim=1)
-            visited = []
-            for step in range(u.shape[1]):
-                if reset is not None:
-                    place = place.masked_fill(reset[:, step], 0)
-                place = table[place, moves[:, step]]
-                visited.append(place)
-            h[..., each] = elements[torch.stack(visited, dim=1)]
+            h[..., each] = _follow_table(rotations[:, :, each], now[..., each], learned, group, reset)
         return h.flatten(2)
+
+
+def _follow_table(
+    rotations: Float[Tensor, "B T m m"],
+    here: Float[Tensor, "B m m"],
+    learned: Float[Tensor, "K m m"],
+    group: Group,
+    reset: Tensor | None,
+) -> Float[Tensor, "B T m m"]:
+    """Return the states after every step: elements of the group, wherever its table says the next one.
+
+    The table does not know an input that the last batch of training did not have. Such a rotation is
+    taken as it is, and so are all after it, for the state is no element any more.
+    """
+    table, elements = group.table.to(here.device), group.elements.to(rotations)
+    choices = learned.flatten(1).expand(len(rotations), -1, -1)
+    away, moves = torch.cdist(rotations.flatten(2), choices).min(dim=2)
+    known, visited = away <= FURTHEST, list[Tensor]()
+    off, place = torch.cdist(here.flatten(1), elements.flatten(1)).min(dim=1)
+    if known.all() and (off < CLOSE).all():
+        for step in range(rotations.shape[1]):
+            if reset is not None:
+                place = place.masked_fill(reset[:, step], 0)
+            place = table[place, moves[:, step]]
+            visited.append(place)
+        return elements[torch.stack(visited, dim=1)]
+    for step in range(rotations.shape[1]):
+        if reset is not None:
+            here = torch.where(reset[:, step, None, None], elements[0], here)
+        off, place = torch.cdist(here.flatten(1), elements.flatten(1)).min(dim=1)
+        listed = known[:, step] & (off < CLOSE)
+        following = elements[table[place, moves[:, step]]]
+        here = torch.where(listed[:, None, None], following, rotations[:, step] @ here)
+        visited.append(here)
+    return torch.stack(visited, dim=1)
 
 
 class TrackerBlock(Block):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
@@ -14,6 +14,7 @@ from csprop.automata.walk import OUTSIDE, Difference, Endless, Walk, moves
 from csprop.cells.options import BUILT_IN
 from csprop.cells.router import RouterBlock
 from csprop.data.examples import UNLABELLED
+from csprop.data.names import split_symbols
 from csprop.errors import InputError, about
 from csprop.nn.compile import codes, compile_counter, compile_machine
 from csprop.nn.layer import CSPLayer
@@ -28,9 +29,9 @@ from csprop.proof.attempts import (
     check_classes,
     check_learned,
 )  # fmt: skip
-from csprop.proof.certificate import Certificate
+from csprop.proof.certificate import Certificate, Counterexample
 from csprop.proof.examples import Labelled
-from csprop.proof.heads import read_machine
+from csprop.proof.heads import has_heads_alone, read_machine
 from csprop.proof.limits import NotFinite
 from csprop.proof.lock import RADII, lock_at
 from csprop.proof.locked_counter import is_counter
@@ -41,7 +42,7 @@ from csprop.tasks import resolve
 from csprop.tasks.base import Task
 from csprop.training.batches import training_data
 from csprop.training.metrics import exhaustive
-from csprop.training.pruned import all_heads, drop_heads
+from csprop.training.pruned import drop_heads
 
 LENGTH = 16
 """The length of examples that are drawn for a model without training data, or the task's next one."""
@@ -111,7 +112,7 @@ def certify(
             raise InputError("a model that counts is proven at every depth: leave out the depth")
         with lines(f"certify {task.name}", on_round, progress) as report:
             return certify_counting(copy.deepcopy(model), task, examples, rounds, seed, report)
-    heads = isinstance(model, nn.Module) and bool(all_heads(model))
+    heads = has_heads_alone(model)
     if heads and depth is not None:
         raise InputError("a tracker is proven at every depth: leave out the depth")
     if not (task.finite or heads):
@@ -203,10 +204,20 @@ def certify_heads(
         certificate = certify_machine(read_machine(model, len(task.vocab)), task)[1]
         if certificate.locked is not None:
             check_learned(certificate.locked, task, examples, before)
+        if certificate.counterexample is not None:
+            _check_wrong(model, task, certificate.counterexample)
     except (NotFinite, InputError) as failure:
         certificate = state_failure(task, NotFinite(str(failure)))
     report(certificate.statement)
     return certificate
+
+
+def _check_wrong(model: Any, task: Task, example: Counterexample) -> None:
+    """Raise NotFinite if the network itself is right after a counterexample of its machine."""
+    symbols = split_symbols(example.sequence, task.words)
+    scores = model(torch.tensor([[task.vocab.index(each) for each in symbols]]))
+    if task.classes[int(scores[0, -1].argmax())] == example.right:
+        raise NotFinite(f"its places are not whole, and made whole they err after {example.sequence}")
 
 
 def certify_machine(machine: Machine | CounterMachine, task: Task) -> tuple[CSP, Certificate]:

@@ -9,11 +9,11 @@ token and each view of the counts after it, the network itself takes a step.
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csprop.automata.counting import CounterMachine
 from csprop.automata.forms import Ranges, Values, primitive
@@ -36,13 +36,31 @@ Place = tuple[bytes, Values]
 @torch.no_grad()
 def read_machine(model: Any, symbols: int) -> Machine | CounterMachine:
     """Return the machine of a network of trackers in evaluation; raise NotFinite if it is not one."""
-    return _Reading(model, symbols).run()
+    layers = all_heads(model)
+    before = [float(layer.hard) for layer in layers]
+    try:
+        return _Reading(model, symbols).run()
+    finally:
+        for layer, hard in zip(layers, before, strict=True):
+            layer.hard.fill_(hard)
+
+
+def has_heads_alone(model: Any) -> bool:
+    """Return True if trackers hold the whole state of a model."""
+    if not isinstance(model, nn.Module) or not (layers := all_heads(model)):
+        return False
+    state: Tensor = cast(Any, model).initial_state()
+    return len(layers) == state.shape[1]
 
 
 class _Reading:
+    """A walk through a network whose places are made whole."""
+
     def __init__(self, model: Any, symbols: int) -> None:
         self.model = model
         self.layers: list[SparseHeads] = all_heads(model)
+        if any((layer.drifting & layer.followed.used).any() for layer in self.layers):
+            raise NotFinite("it uses a rotation that has no finite group")
         for layer in self.layers:
             layer.hard.fill_(1)
         self.start: Tensor = model.initial_state()[0]  # (L, 1, K)
@@ -123,7 +141,7 @@ class _Reading:
         return keys
 
     def _made(self, start: bytes) -> CounterMachine:
-        """Return the machine; what no input meets is as good as anything."""
+        """Return the machine; moves that no input can reach are arbitrary."""
         seen = [list(range(-WINDOW, WINDOW + 1))] * len(self.forms)
         symbols = {
             (token, values): number

@@ -37,14 +37,17 @@ class Trainer:
         self.optimizer = Adam(
             model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
         )
-        self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            self.optimizer, mode="max", factor=0.5, patience=recipe.patience
-        )
+        self.scheduler = self._make_scheduler()
         self.epoch = 0
         self.streak = 0  # consecutive epochs at the target
         self.best: Epoch = {}
         self.best_weights: dict[str, Tensor] = {}
         self.step: Descent | None = None  # of the compiled kernel, if it knows the model
+
+    def _make_scheduler(self) -> torch.optim.lr_scheduler.ReduceLROnPlateau:
+        return torch.optim.lr_scheduler.ReduceLROnPlateau(
+            self.optimizer, mode="max", factor=0.5, patience=self.recipe.patience
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"step": None}  # it points into memory; the next epoch makes another
@@ -78,6 +81,8 @@ class Trainer:
         if self.restarts:
             self.model.reset_parameters(generator(self.seed, "weights", self.epoch))
             self.optimizer.state.clear()
+            self.optimizer.param_groups[0]["lr"] = self.recipe.lr
+            self.scheduler = self._make_scheduler()
         self.model.train()
         for router in self.model.routers:
             router.temperature = self.recipe.temperature(self.epoch + 1)
@@ -93,7 +98,7 @@ class Trainer:
     @property
     def clip_norm(self) -> float:
         """The largest norm of the gradients of this epoch."""
-        clips = self.epoch + 1 >= self.recipe.clip_from_epoch
+        clips = self.recipe.within(self.epoch + 1) >= self.recipe.clip_from_epoch
         return self.recipe.clip_norm if clips else math.inf
 
     def end_epoch(self, total: float, rows: int, grad_norm: float, started: float) -> Epoch | Diverged:

@@ -109,7 +109,8 @@ def finish(
     _settle(trainer)
     trainer.model.trained_as, trainer.model.names = config, names_of(task)
     recipe, best = config.recipe, trainer.best
-    ended = f"the target held for {recipe.hold} epochs" if recipe.hold else "the target was reached"
+    held = 0 < recipe.hold <= trainer.streak
+    ended = f"the target held for {recipe.hold} epochs" if held else "the target was reached"
     at_target = [row["epoch"] for row in metrics if row["accuracy"] >= trainer.target]
     every, answers = None, task.total and task.oracle is not None
     if every_input and answers and len(task.vocab) ** recipe.length <= MOST_INPUTS:

@@ -19,7 +19,7 @@ from csprop import Automaton, CSPConfig, Learned, learn
 from csprop.automata.counting import CounterMachine
 from csprop.automata.machine import Machine
 from csprop.automata.walk import Oracle
-from csprop.data.examples import UNLABELLED
+from csprop.data.examples import UNLABELLED, Examples
 from csprop.data.packing import pack
 from csprop.errors import Diverged
 from csprop.proof.certify import certify_machine
@@ -113,17 +113,19 @@ def merge(job: Job) -> Found:
     file = as_task(job.task, task, tokens, said if task.total else [last for (last,) in said])
     out, seconds = _timed(lambda: learn(file, seed=job.seed, progress=False))
 
-    def right(tokens: Any, labels: Any) -> float:
-        return float((out.machine.run(tokens)[:, -1] == labels).mean())
+    def right(rows: Examples) -> float:
+        ends = zip(rows.begins, rows.lengths, strict=True)
+        said = [out.machine.final(rows.flat_tokens[at : at + n].tolist()) for at, n in ends]
+        return float((np.array(said) == rows.last).mean())
 
     lengths = {}
     for length in job.test_lengths:
-        tokens = task.sample(SAMPLING.count(length), length, generator(job.seed, "eval", length))
-        lengths[str(length)] = right(tokens.numpy(), task.labels(tokens)[:, -1].numpy())
+        count, lots = SAMPLING.count(length), generator(job.seed, "eval", length)
+        lengths[str(length)] = right(task.examples(count, length, lots))
     certificate = certify_machine(out.machine, task)[1] if out.verdict.clear and task.total else None
     return {
         "result": {
-            "accuracy": right(held_out.padded().tokens.numpy(), held_out.last),
+            "accuracy": right(held_out),
             "epochs": 0,
             "parameters": len(out.machine) * out.machine.symbols,
         },
