@@ -76,7 +76,7 @@ class Head:
         reset: Bool[Tensor, "B T"] | None,
         hard: bool = False,
     ) -> Float[Tensor, "B T K"]:
-        """Return the states after every step; `hard` ones are whole, wherever they can be."""
+        """Return the states after every step; with `hard`, places hold all or nothing."""
         raise NotImplementedError
 
     def read(self, h: Float[Tensor, "B T K"], before: Float[Tensor, "B T K"]) -> Float[Tensor, "B T S"]:

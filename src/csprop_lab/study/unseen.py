@@ -1,7 +1,8 @@
 """Tasks that nothing was tuned on: machines of five kinds, drawn with a seed that was fixed first.
 
 Tokens are drawn uniformly, and a layer learns the class after every token. A machine is kept as it
-comes, unless it is too small, or one class is the answer to nearly everything.
+comes, unless it has fewer than 4 or more than 40 states, or one class is the answer to nearly
+everything.
 
     automaton   a random machine
     group       the product of random permutations: the class is where two points go
