@@ -1,6 +1,8 @@
 """The machine of a network of trackers: it answers as the network does, or it is refused."""
 
+import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -99,23 +101,29 @@ def test_a_run_of_the_preset_is_proven(run: csprop.Run) -> None:
     assert again.predict(["1" * 9001]) == ["odd"]
 
 
-@pytest.mark.parametrize("file", ["config.json", "certificate.json"])
-def test_another_model_than_the_certified_one_is_refused(
-    run: csprop.Run, file: str, tmp_path: Path
+@pytest.mark.parametrize("beside", ["a rotor", "a tracker"])
+def test_a_certificate_of_another_model_holds_only_beside_trackers(
+    run: csprop.Run, beside: str, tmp_path: Path
 ) -> None:
-    """The model of the certificate may differ from that of the run only if the run has trackers."""
+    """A rotor must be the certified model itself, and no certificate is about trackers."""
     assert run.path is not None
     copy = tmp_path / "run"
-    copy.mkdir()
-    for each in run.path.rglob("*"):
-        if each.is_file():
-            (copy / each.relative_to(run.path)).parent.mkdir(exist_ok=True)
-            (copy / each.relative_to(run.path)).write_bytes(each.read_bytes())
-    document = json.loads((copy / file).read_text())
-    cells = document["model"]["cells"]
-    cells[0] = {"kind": "switch"} if file == "config.json" else {"kind": "tracker"}
-    (copy / file).write_text(json.dumps(document))
-    with pytest.raises(InputError):
+    few: dict[str, Any] = {"samples": 100, "epochs": 1, "as_trained": True, "progress": False}
+    if beside == "a rotor":
+        csprop.train("parity", preset="rotor", out=copy, **few)
+    else:
+        shutil.copytree(run.path, copy)
+        assert csprop.load(copy).proven
+    document = json.loads((run.path / "certificate.json").read_text())
+    if beside == "a tracker":
+        document["model"]["cells"] = [{"kind": "tracker"}]
+    (copy / "certificate.json").write_text(json.dumps(document))
+    (copy / "locked.safetensors").write_bytes((run.path / "locked.safetensors").read_bytes())
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for name in ("certificate.json", "locked.safetensors"):
+        manifest[name] = hashlib.sha256((copy / name).read_bytes()).hexdigest()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="does not hold"):
         assert csprop.load(copy).certificate
 
 
