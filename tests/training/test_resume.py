@@ -126,6 +126,24 @@ def test_a_crash_at_any_write_is_mended_by_resume(
     assert moments > 30
 
 
+def test_a_first_epoch_that_is_cut_off_twice_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(path: Path, content: bytes, *, real: Callable[..., None] = files.replace) -> None:
+        if path.name == "state.safetensors":
+            raise KeyboardInterrupt
+        real(path, content)
+
+    monkeypatch.setattr(files, "replace", cut)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            tiny(tmp_path / "run", epochs=2, resume=True)
+    monkeypatch.undo()
+    tiny(tmp_path / "run", epochs=2, resume=True)
+    tiny(tmp_path / "whole", epochs=2)
+    same(tmp_path / "run", tmp_path / "whole")
+
+
 @pytest.mark.slow
 def test_kill_9_at_random_moments_then_resume_gives_the_same_bytes(tmp_path: Path) -> None:
     started = time.perf_counter()

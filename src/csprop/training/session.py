@@ -194,6 +194,7 @@ def restore(folder: RunFolder, trainer: Trainer, identity: str) -> None:
         written = folder.digests() if folder.has(MANIFEST) else filter(folder.has, FILES)
         if {LAST, WEIGHTS, RESULT}.intersection(written):
             raise InputError(f"{folder.path / LAST}: is missing: train again with another --out")
+        (folder.path / WEIGHTS).unlink(missing_ok=True)  # of a first epoch that was cut off
     (folder.path / "last").mkdir(exist_ok=True)
     files.replace(folder.path / METRICS, b"".join(lines))
     folder.write_manifest()
