@@ -145,8 +145,8 @@ def test_a_file_over_300_lines_says_why_in_its_docstring() -> None:
 @pytest.mark.parametrize(
     ("folder", "suffixes", "most"),
     [
-        ("src/csprop", (".py",), 24_250),
-        ("src/csprop_lab", (".py",), 8_100),
+        ("src/csprop", (".py",), 24_450),
+        ("src/csprop_lab", (".py",), 8_110),
         ("src/csprop", (".cpp", ".hpp"), 5_000),
         ("tests", (".py",), 24_000),
     ],
