@@ -25,6 +25,7 @@ from csprop.proof.heads import has_heads_alone, read_machine
 from csprop.proof.limits import NotFinite
 from csprop.training.labelled import Labelled
 from csprop.training.pruned import all_heads, drop_heads
+from tests.report.conftest import write_page
 
 TURNS, ROUTES, COUNTS, SHIFT = range(20), range(20, 28), range(28, 76), range(76, 92)
 
@@ -125,6 +126,25 @@ def test_a_certificate_of_another_model_holds_only_beside_trackers(
     (copy / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="does not hold"):
         assert csprop.load(copy).certificate
+
+
+def test_a_page_runs_the_locked_model_and_says_why_not_the_tracker(
+    run: csprop.Run, tmp_path: Path
+) -> None:
+    assert run.path is not None
+    locked = write_page(tmp_path / "locked.html", run.path, times=(1,)).read_text()
+    assert '"kind": "router"' in locked or '"kind":"router"' in locked
+    bare = shutil.copytree(run.path, tmp_path / "bare")
+    csprop.load(bare)
+    for name in ("certificate.json", "locked.safetensors"):
+        (bare / name).unlink()
+    manifest = json.loads((bare / "manifest.json").read_text())
+    kept = {name: value for name, value in manifest.items() if (bare / name).exists()}
+    (bare / "manifest.json").write_text(json.dumps(kept))
+    page = write_page(tmp_path / "bare.html", bare, times=(1,)).read_text()
+    assert "only Python can run its cell, Tracker" in page
+    with pytest.raises(InputError, match="trackers cannot be exported"):
+        run.to_onnx(tmp_path / "x.onnx", as_trained=True)
 
 
 def test_a_network_is_not_blamed_for_what_its_machine_gets_wrong(run: csprop.Run) -> None:

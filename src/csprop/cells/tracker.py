@@ -233,7 +233,8 @@ class SparseHeads(nn.Module):
         """Return the output while training, with rotations withheld from some rows."""
         if features.numel():
             now = features.detach().mean(dim=(0, 1)).masked_fill(self.turned, 0)
-            self.mean.lerp_(now.to(self.mean), 1 - SEEN)
+            if now.isfinite().all():
+                self.mean.lerp_(now.to(self.mean), 1 - SEEN)
         rows = torch.arange(len(features), device=features.device)
         without = (WITHHELD * rows + self.steps) % OF < WITHHELD
         features = features.masked_fill((without[:, None] & self.turned)[:, None], 0)

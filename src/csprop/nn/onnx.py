@@ -24,6 +24,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from csprop import files
+from csprop.cells.tracker import SparseHeads
 from csprop.errors import InputError
 from csprop.nn.hub import Names
 
@@ -53,6 +54,8 @@ def write(model: Any, path: str | Path, names: Names | None = None) -> None:
         raise InputError("an ONNX file needs onnx and onnxscript: pip install 'csprop[onnx]'")
     if not path.parent.is_dir() or path.is_dir():
         raise InputError(f"{path}: write the name of a file in a directory that exists")
+    if any(isinstance(each, SparseHeads) for each in getattr(model, "modules", list)()):
+        raise InputError("trackers cannot be exported: certify the run, and export the locked model")
     program = _exported(model)
     _begin(program.model.graph, model.initial_state().detach())
     _tidy(program.model)

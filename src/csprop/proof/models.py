@@ -144,4 +144,7 @@ class FromLayer(nn.Module):
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Return the scores after every token."""
-        return self.head(self.layer(self.embedding(tokens))[0])
+        x = self.embedding(tokens)
+        swap = not self.layer.batch_first
+        y = self.layer(x.transpose(0, 1) if swap else x)[0]
+        return self.head(y.transpose(0, 1) if swap else y)

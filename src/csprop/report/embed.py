@@ -12,7 +12,7 @@ from csprop.automata.automaton import Automaton, CounterAutomaton
 from csprop.automata.counting import CounterMachine
 from csprop.automata.drawing import MOST_DRAWN, READABLE, layout
 from csprop.automata.walk import Endless, Oracle, Walk, moves
-from csprop.cells import BUILT_IN
+from csprop.cells import BUILT_IN, Tracker
 from csprop.cells.router import RouterBlock
 from csprop.errors import InputError
 from csprop.nn.model import CSP
@@ -88,7 +88,7 @@ def embed_network(model: CSP) -> dict[str, Any]:
     """
     weights = dict(model.state_dict())
     for layer, block in enumerate(model.layers):
-        if type(block.cell) not in BUILT_IN.values():
+        if type(block.cell) not in BUILT_IN.values() or isinstance(block.cell, Tracker):
             raise InputError(f"only Python can run its cell, {type(block.cell).__name__}")
         if isinstance(block, RouterBlock):
             weights[f"blocks.{layer}.maps"] = block.targets()

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import torch
@@ -65,7 +66,8 @@ def _embed_models(each: PageRun) -> list[dict[str, Any]]:
         if locked is not None and automaton is not None and model != "as trained":
             entries.append(entry | {"sure": False} | embed.embed_locked(locked, automaton))
         else:
-            entries.append(entry | {"sure": True} | embed.embed_network(each.run.model))
+            with suppress(InputError) if entries else nullcontext():  # the locked model is enough
+                entries.append(entry | {"sure": True} | embed.embed_network(each.run.model))
     return entries
 
 
