@@ -22,7 +22,7 @@ from csprop_lab.study import engine
 from csprop_lab.study.job import AnyJob, FileJob, LearnConfig, csp, network, sizes_of
 from csprop_lab.study.learners import LAYER, layer_recipe
 from csprop_lab.study.measure import Row
-from csprop_lab.study.protocols import CSPROP, OURS, TRACKER, Effort, Protocol, find_task
+from csprop_lab.study.protocols import CSPROP, MERGING, OURS, TRACKER, Effort, Protocol, find_task
 from csprop_lab.study.results import Results
 
 SHORT_FIRST = 50
@@ -52,16 +52,17 @@ class Cell:
     @cached_property
     def first(self) -> list[AnyJob]:
         """The jobs of the first round: every learning rate with seed 0; of csprop, all seeds."""
-        if self.model in OURS:
-            one = self._csprop if self.model == CSPROP else self._merging
-            return [one(seed) for seed in range(self.effort.seeds)]
+        if self.model == CSPROP:
+            return [self._csprop(seed) for seed in range(self.effort.seeds)]
+        if self.model == MERGING:
+            return [self._merging(0)]
         return [self._layer(rate, 0) for rate in self.effort.rates]
 
     def round(self, seed: int, rows: Mapping[str, Row]) -> list[AnyJob]:
         """Return the jobs of a seed; all earlier seeds have rows."""
-        if seed == 0 or self.model in OURS:
+        if seed == 0 or self.model == CSPROP:
             return self.first
-        return [self._layer(self.rate(rows), seed)]
+        return [self._merging(seed) if self.model == MERGING else self._layer(self.rate(rows), seed)]
 
     def rate(self, rows: Mapping[str, Row]) -> float:
         """The learning rate with the best held-out accuracy of the first round, or the least loss."""
@@ -72,10 +73,13 @@ class Cell:
         """The rows of all seeds that there are, with the learning rate that was chosen."""
         if any(job.key not in rows for job in self.first):
             return []
-        if self.model in OURS:
+        if self.model == CSPROP:
             return [rows[job.key] for job in self.first]
-        rate = self.rate(rows)
-        keys = [self._layer(rate, seed).key for seed in range(self.effort.seeds)]
+        seeds, rate = range(self.effort.seeds), 0.0 if self.model == MERGING else self.rate(rows)
+        made = (
+            self._merging(seed) if self.model == MERGING else self._layer(rate, seed) for seed in seeds
+        )
+        keys = [job.key for job in made]
         return [rows[key] for key in keys if key in rows]
 
     def _csprop(self, seed: int) -> AnyJob:
