@@ -312,3 +312,22 @@ def test_all_permutations_are_told_apart() -> None:
     """The helper of these tests represents a group: different permutations are different matrices."""
     matrices = torch.stack([represent(each) for each in permutations(range(4))])
     assert (torch.cdist(matrices.flatten(1), matrices.flatten(1)) + torch.eye(24)).min() > 0.9
+
+
+def test_a_batch_that_is_not_finite_leaves_no_trace_in_evaluation() -> None:
+    layer, x = tracker(), torch.randn(8, 4, 8, generator=seeded(1))
+    layer(x)
+    mean = layer.mean.clone()
+    layer(torch.full_like(x, torch.nan))
+    torch.testing.assert_close(layer.mean, mean)
+
+
+def test_time_may_come_first_in_a_network_that_is_read() -> None:
+    embedding, head = nn.Embedding(3, 6), nn.Linear(6, 2)
+    layers = [
+        csprop.CSPLayer(6, kind="tracker", batch_first=first, generator=seeded()).eval()
+        for first in (True, False)
+    ]
+    tokens = torch.randint(3, (4, 7), generator=seeded())
+    scores = [FromLayer(embedding, layer, head)(tokens) for layer in layers]
+    torch.testing.assert_close(*scores)

@@ -347,6 +347,13 @@ def test_resume_refuses_another_runs_state(copy: Path, tmp_path: Path) -> None:
         tiny(tmp_path / "1", seed=1, epochs=4, resume=True)
 
 
+def test_an_attempt_begins_with_the_first_learning_rate(tmp_path: Path) -> None:
+    tiny(tmp_path / "run", epochs=6, restart=3, patience=0, target=1.0, lr=1e-5)
+    rates = [row["lr"] for row in rows_without_clock(tmp_path / "run")]
+    assert rates[3] == rates[0] == 1e-5
+    assert min(rates) < 1e-5, "the plateau halves it within an attempt"
+
+
 @pytest.mark.parametrize("stopped", [1, 2, 3])
 def test_a_run_that_began_again_is_resumed(tmp_path: Path, stopped: int) -> None:
     """Attempts of two epochs: new weights after each two, the best are kept."""

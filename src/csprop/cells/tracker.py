@@ -438,7 +438,7 @@ def _follow_table(
     """Return the states after every step: elements of the group, wherever its table says the next one.
 
     The table does not know an input that the last batch of training did not have. Such a rotation is
-    taken as it is, and so are all after it, for the state is no element any more.
+    applied as it is learned, and so are the next ones, until the state is an element again.
     """
     table, elements = group.table.to(here.device), group.elements.to(rotations)
     choices = learned.flatten(1).expand(len(rotations), -1, -1)
